@@ -30,11 +30,16 @@ POINT = {
     "properties": {"x": {"type": "number"}, "of what": {"enum": ["it's", "\n", 1, ""]}},
 }
 MIXED = {"type": "array", "items": {"anyOf": [TEXT, {"type": ["boolean", "null"]}, POINT]}}
+OPEN = {"type": "object", "properties": {}, "additionalProperties": True}
 SHORT = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 2}}
 SCHEMAS = {
     "mixed": MIXED,
     "perhaps": {"anyOf": [SHORT, {"$ref": "#/$defs/point"}, NULL]},
     "any": {"anyOf": [{**TEXT, "maxLength": 9}, SHORT, POINT, {"type": "integer"}]},
+    "open": OPEN,
+    "list": {"type": "array"},
+    "of any": {"type": "array", "items": {}, "maxItems": 2},
+    "or": {"anyOf": [OPEN, {"type": "array"}, NULL]},
 }
 TOOLS = [Tool("f", {"type": "object", "properties": SCHEMAS, "$defs": {"point": POINT}})]
 GOOD: list[dict[str, Any]] = [
@@ -44,6 +49,9 @@ GOOD: list[dict[str, Any]] = [
     {"mixed": [{}, {"of what": "it's"}, {"x": 1e-07, "of what": "\n"}, {"of what": 1}]},
     {"mixed": [{"x": 1e16, "of what": ""}], "perhaps": {"x": 10**30}, "any": {"x": -0.5}},
     {"perhaps": ["a", "\n\\"], "any": ["''"]},
+    {"open": {"a'\n": [{}, [], True, None, -1.5e-07], "": {"b": "'\""}}, "list": [[0, {"": 1}]]},
+    {"open": {}, "list": [], "of any": [{"a": ["b"]}, "'"], "or": {"a": {"b": [None]}}},
+    {"of any": [False], "or": ["a", 1e16]},
 ]
 BAD = ("['a','b']", '["a"]', "['a]", "[true]", r"['\d']", "[1]", "[{'x': '1'}]", "['\x7f']")
 
@@ -94,6 +102,8 @@ def test_values_are_written_as_python_writes_them(one: ToolFormat, compiler):
             assert read(one, text, size) == read(one, as_json, size) == arguments
     for value in BAD:
         assert not is_taken(grammar, written(one, {"mixed": value}))
+    for value in ('["a"]', "[true]", "[1,2]", "['a': 1]", "[[1]", "['\n']", "[01]"):
+        assert not is_taken(grammar, written(one, {"list": value}))
     for value in ("['']", "['abc']", r"['\x41\u200b\n']", "[1]", "{'y': 1}"):
         assert not is_taken(grammar, written(one, {"perhaps": value}))
 

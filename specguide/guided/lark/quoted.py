@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specguide.guided.lark.literal import pattern_of
+from specguide.guided.lark.literal import literal, pattern_of
 
 _HEX = "[0-9a-f]"
 _CODES = (
@@ -11,6 +11,7 @@ _CODES = (
     f"U00(0[1-9a-f]|10){_HEX}{{4}}",
 )
 _BACKSLASH = r"\\"
+_NUMBER = r"-?(0|[1-9][0-9]{0,99})(\.[0-9]{1,99})?([eE][-+]?[0-9]{1,2})?"
 _QUOTES = "'", '"'
 
 
@@ -27,3 +28,19 @@ def _pattern(quote: str, count: str) -> str:
     signs = r"[\\nrt']" if quote == "'" else r"[\\nrt]"
     escaped = f"{_BACKSLASH}({'|'.join((signs, *_CODES))})"
     return f"{quote}([^\\x00-\\x1f\\x7f{_BACKSLASH}{quote}]|{escaped}){count}{quote}"
+
+
+def literal_rules(text: str) -> dict[str, str]:
+    """The rules for any literal of what JSON has: their bodies by their names. text: the name of
+    the rule for any text"""
+    words = " | ".join(f'"{word}"' for word in ("True", "False", "None"))
+    member = f'{text} ": " any_value'
+    return {
+        "any_value": f": {text} | /{_NUMBER}/ | {words} | any_array | any_object",
+        "any_array": f": {_between('[', 'any_value', ']')}",
+        "any_object": f": {_between('{', member, '}')}",
+    }
+
+
+def _between(begin: str, item: str, end: str) -> str:
+    return f'{literal(begin)} ({item} (", " {item})*)? {literal(end)}'

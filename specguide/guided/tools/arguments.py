@@ -10,7 +10,7 @@ from typing import Any
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.lark.literal import literal, pattern_of
-from specguide.guided.lark.quoted import quoted_patterns
+from specguide.guided.lark.quoted import literal_rules, quoted_patterns
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import (
     can_be_named,
@@ -21,6 +21,7 @@ from specguide.guided.tools.argument_schemas import (
 )
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.shapes import (
+    AnyShape,
     ArrayShape,
     ChoiceShape,
     JsonShape,
@@ -140,6 +141,8 @@ class ArgumentRules:
                 with self._inside():
                     items = self._items(shape)
                 return f"{self._terms(begin)} {items} {self._terms(end + after)}"
+            case AnyShape():
+                return f"{self._any(shape.kind)} {self._terms(after)}"
             case ChoiceShape():
                 return f"({' | '.join(self._value(one, after) for one in shape.options)})"
             case _:
@@ -213,6 +216,13 @@ class ArgumentRules:
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
         ways = quoted_patterns(least, None if most is None else int(most), self._form.barred)
         return self._named("TEXT", "", ways)
+
+    def _any(self, kind: str) -> str:
+        """The name of the rule for any literal of a kind."""
+        barred = self._form.inner.barred
+        text = self._named("TEXT", "", quoted_patterns(0, None, barred))
+        self._shared.update((body, name) for name, body in literal_rules(text).items())
+        return f"any_{kind or 'value'}"
 
     def _free_text(
         self, least: int, most: float | None, barred: str, beside: Words, end: str

@@ -63,13 +63,20 @@ class ArrayShape:
 
 
 @dataclass(frozen=True)
+class AnyShape:
+    """Any value, written as a literal of Python. kind: "object" or "array"; "": of any kind"""
+
+    kind: str = ""
+
+
+@dataclass(frozen=True)
 class ChoiceShape:
     """One of several shapes, each known by how it begins, or a listed text by all of it."""
 
     options: Sequence[Shape]
 
 
-Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
+Shape = TextShape | JsonShape | ObjectShape | ArrayShape | AnyShape | ChoiceShape
 
 
 def names_in(shape: Shape) -> Iterator[str]:

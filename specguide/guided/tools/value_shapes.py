@@ -23,6 +23,7 @@ from specguide.guided.tools.argument_schemas import (
 )
 from specguide.guided.tools.arguments_form import KINDS, ArgumentsForm, kind_of
 from specguide.guided.tools.shapes import (
+    AnyShape,
     ArrayShape,
     ChoiceShape,
     JsonShape,
@@ -103,6 +104,10 @@ class _Shapes:
         if not (form.has_own_values or form.has_bare_texts):
             return self._json(schema, pointer)
         self._num_left -= 1
+        if form.has_literals or form.is_quoted:
+            kind = _kind_of_any(schema)
+            if kind is not None and (kind or form.is_quoted):
+                return AnyShape(kind)
         if self._num_left < 0 or self._depth == _MOST_DEPTH or not is_object(schema):
             return self._json(schema, pointer)
         self._depth += 1
@@ -149,8 +154,8 @@ class _Shapes:
         """The shape of a value that is one of several, of which a text has no mark of its own."""
         texts = [one for one in options if isinstance(one, TextShape)]
         others = [one for one in options if isinstance(one, JsonShape)]
-        own = [one for one in options if isinstance(one, ObjectShape | ArrayShape)]
-        own = own if self.form.has_literals else []
+        brackets = ObjectShape | ArrayShape | AnyShape
+        own = [one for one in options if self.form.has_literals and isinstance(one, brackets)]
         every = (one for one in texts if not one.schema.keys() - {*NOTES, "type"})
         text = next(every, texts[0] if len(texts) == 1 else None)
         if text is None or len(texts) + len(others) + len(own) < len(options):
@@ -254,6 +259,22 @@ def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
         elif listed:
             yield TextShape({"enum": list(listed)})
             listed = {}
+
+
+def _kind_of_any(schema: Any) -> str | None:
+    """The kind of which a value may be any, an object's or an array's; "" where it may be any at
+    all; None where more is asked."""
+    if not is_object(schema):
+        return "" if schema is True else None
+    asked = schema.keys() - set(NOTES)
+    if not asked:
+        return ""
+    kind = schema.get("type")
+    if kind == "array":
+        return kind if asked == {"type"} else None
+    is_free = kind == "object" and not asked - {"type", "properties", "additionalProperties"}
+    is_open = schema.get("additionalProperties", True) in (True, {})
+    return "object" if is_free and is_open and not schema.get("properties") else None
 
 
 def _is_array(schema: Mapping[str, Any]) -> bool:
