@@ -53,6 +53,11 @@ class ReasoningFormat(WrittenForm):
         """Whether a prompt, by its last part, has begun the section and not ended it."""
         return prompt.rfind(self.begin) > prompt.rfind(self.end)
 
+    def left_of_without(self, prompt: str) -> str:
+        """What a prompt lacks of `without`, where it has begun that, by its last part; all of it
+        where it has begun the section otherwise."""
+        return self.without.removeprefix(prompt[prompt.rfind(self.begin) :])
+
     def is_over(self, prompt: str) -> bool:
         """Whether a prompt ends with the section's end."""
         return prompt.rstrip().endswith(self.end.strip())

@@ -25,6 +25,10 @@ from specguide.server.tasks.task import Task
 from specguide.tokenizer import Tokenizer
 
 NO_THOUGHTS = "<|START_THINKING|><|END_THINKING|>"
+SPENT = (
+    "<seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start answering "
+    "the question.</seed:cot_budget_reflect>\n</seed:think>"
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,10 @@ def test_models_that_choose_whether_to_reason_may(name, effort, has_tools, inste
         ("minimax_m3", "Hi</mm:think>", "Hi</mm:think>"),
         ("minimax_m3", "Hi", "Hi</mm:think>"),
         ("apertus", "Hi", "Hi"),
-        ("seed_oss", "Hi", "Hi<seed:think></seed:think>"),
+        ("seed_oss", "Hi", f"Hi<seed:think>{SPENT}"),
+        ("seed_oss", "Hi<seed:think><seed:cot_budget_reflect>", f"Hi<seed:think>{SPENT}"),
+        ("glm45", "Hi<think>", "Hi<think></think>"),
+        ("qwen3", "Hi<think>\n", "Hi<think>\n\n</think>\n\n"),
         (
             "seed_oss",
             "Hi<seed:think>\nNone.\n</seed:think>",

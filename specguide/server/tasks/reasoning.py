@@ -88,7 +88,7 @@ class ReasoningPlan:
         elif self.effort != "none":
             return prompt
         elif one.is_begun(tail):
-            without = one.without
+            without = one.left_of_without(tail)
         elif one.instead is not None:
             without = "" if one.is_over(tail) else one.instead + self._answer
         elif one.begins_itself and one.without and not one.switch and not one.is_over(tail):
