@@ -36,6 +36,31 @@ class Explorer {
     return is_told;
   }
 
+  // Bytes of a text, perhaps not of the shortest one, that is looked for where all factors are near to their ends;
+  // nothing where none is met soon. Takes the states that were met off.
+  std::optional<int64_t> near_end(size_t& num_states_left) {
+    const size_t most_states = std::min(num_states_left, kMostProductStates);
+    for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
+    index_.insert(0);
+    std::vector<int64_t> lengths{0};
+    using Near = std::pair<int64_t, size_t>;
+    std::priority_queue<Near, std::vector<Near>, std::greater<>> nearest;
+    nearest.emplace(0, 0);
+    std::optional<int64_t> found;
+    while (!nearest.empty() && !found && num_states() <= most_states) {
+      const size_t at = nearest.top().second;
+      nearest.pop();
+      if (may_end(at)) found = lengths[at];
+      const size_t first_new = num_states();
+      ways_.resize(first_new);
+      for (const ByteSet& bytes : classes_) step(at, bytes);
+      lengths.resize(num_states(), lengths[at] + 1);
+      for (size_t state = first_new; state < num_states(); ++state) nearest.emplace(to_ends(state), state);
+    }
+    num_states_left -= std::min(num_states_left, num_states());
+    return has_lost_track() ? std::nullopt : found;
+  }
+
   size_t num_states() const { return states_.size() / num_factors_; }
   // Bytes to the first one; nothing where there is none.
   std::optional<int64_t> first_end() const { return first_end_; }
@@ -105,7 +130,20 @@ class Explorer {
       if (product_.is_first && may_end(at)) continue;
       for (const ByteSet& bytes : classes_) step(at, bytes);
     }
-    return std::none_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
+    return !has_lost_track();
+  }
+
+  bool has_lost_track() const {
+    return std::any_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
+  }
+
+  // What is missing in the factors, one behind the other.
+  int64_t to_ends(size_t state) const {
+    int64_t all = 0;
+    for (size_t i = 0; i < num_factors_; ++i) {
+      if (!product_.factors[i].is_not) all += std::min(walks_[i]->least(of(state)[i]), Bounds::kUnknown);
+    }
+    return all;
   }
 
   // The states of the factors that a state of the product stands for.
@@ -192,9 +230,12 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
 }
 
 int64_t least_of_product(const Product& product, size_t& num_states_left) {
-  Explorer explorer(product);
-  explorer.explore(num_states_left, true);
-  return explorer.first_end().value_or(Bounds::kUnknown);
+  {
+    Explorer explorer(product);
+    const bool is_told = explorer.explore(num_states_left, true);
+    if (is_told || explorer.first_end()) return explorer.first_end().value_or(Bounds::kUnknown);
+  }
+  return Explorer(product).near_end(num_states_left).value_or(Bounds::kUnknown);
 }
 
 int64_t missing_of_product(const Product& product, size_t& num_states_left) {

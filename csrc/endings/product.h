@@ -33,8 +33,8 @@ constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
 std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
                                    size_t& num_states_left);
 
-// Bytes of a product's shortest text, found without going through all states; and the most bytes that are missing
-// behind the beginning of a text. Unknown where too many states are met, and where the product has no text;
+// Bytes of a product's shortest text, found without going through all states, or of some text that is found sooner; and
+// the most bytes that are missing behind the beginning of a text. Unknown where too many states are met, and where the product has no text;
 // `missing_of_product` says Bounds::kTooLarge for a product that has too many states itself.
 int64_t least_of_product(const Product& product, size_t& num_states_left);
 int64_t missing_of_product(const Product& product, size_t& num_states_left);

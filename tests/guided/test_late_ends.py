@@ -27,6 +27,7 @@ PRODUCTS = (
     "start: X\nX: /(ab|c)*d?/ & /[a-d]{2,}[cd]/",
     "start: X\nX: /[a-z]+@[a-z]+/ & /.{1,6}@.{2,3}/",
     "start: X\nX: /[a-z]([a-z]|é)*/ & /.{3,3000}/",
+    "start: X\nX: /.*ab1.*/ & /.*cd2.*/ & /.*ef3.*/ & /.{200,}/",  # met soon, yet of many states
     "start: X\nX: /-?(0|[1-9][0-9]{0,2999})(\\.[0-9]+)?/ & /-?[0-9]*([02468][048]|[13579][26])/",
 )
 GRAMMARS = (
