@@ -8,7 +8,7 @@ for whichever backend takes all that it says.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -18,7 +18,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
-from specguide.guided.known.call_texts import BEHIND_RULE, LEAST_DEFERRED
+from specguide.guided.known.call_texts import BEHIND_RULE, LEAST_DEFERRED, CallTexts
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import asks_for_distinct_items
 from specguide.guided.tools.call_starts import CallStarts, why_in_order
@@ -26,6 +26,7 @@ from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_rules import MessageRules, Tool, WrittenTool
 from specguide.guided.tools.message_tag import message_tag
+from specguide.guided.tools.shapes import ObjectShape
 from specguide.guided.tools.value_shapes import num_schemas
 from specguide.guided.written_cache import WrittenCache
 
@@ -105,18 +106,14 @@ def _guide(
     shared = [f"call: {rules.before_name} {rules.rest_of_call}"]
     written = [rules.tool(tool, limits, starts) for tool in tools]
     shapes = {tool.name: one.shape for tool, one in zip(tools, written, strict=True)}
-    texts = None
-    if starts is None and len(shapes) == len(tools) >= LEAST_DEFERRED:
-        found = CallStarts(tool_format, rules.ids)
-        are_objects = all(tool.parameters.get("type") == "object" for tool in tools)
-        texts = found.texts(shapes, must_call, answer is not None, are_objects=are_objects)
-        if texts is not None:
-            shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
+    has_answer = answer is not None
+    texts = None if starts else _call_texts(rules, tools, shapes, must_call, has_answer)
+    if texts is not None:
+        shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
     grammar, places = _joined(["start: " + start[0], *start[1:], *shared], written, rules.shared)
     if texts is not None and texts.ends != "JSON":
         texts = replace(texts, arguments=places)
     counts = [num_schemas(tool_format.arguments, one.shape) for one in written]
-    has_answer = answer is not None
     return Guide(
         grammar=grammar,
         backend=AUTO,
@@ -127,6 +124,21 @@ def _guide(
         reads_one_way=answer is None,  # which may begin as a call does
         as_tag=message_tag(tool_format, tools, None if must_call else answer),
     )
+
+
+def _call_texts(
+    rules: MessageRules,
+    tools: Sequence[Tool],
+    shapes: Mapping[str, ObjectShape],
+    must_call: bool,
+    has_answer: bool,
+) -> CallTexts | None:
+    """How calls begin, for whose arguments these can wait; None where they cannot, or are few."""
+    if not len(shapes) == len(tools) >= LEAST_DEFERRED:
+        return None
+    starts = CallStarts(rules.format, rules.ids)
+    are_objects = all(tool.parameters.get("type") == "object" for tool in tools)
+    return starts.texts(shapes, must_call, has_answer, are_objects=are_objects)
 
 
 def _start(
