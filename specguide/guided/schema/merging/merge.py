@@ -60,7 +60,8 @@ def merge(
 
     most_ways:      so many ways to fail a subschema are kept, the simplest ones; then it has fewer
                     instances. None: all ways are kept
-    patterns_apart: patterns of one string stay side by side, which is quicker
+    patterns_apart: patterns of one string stay side by side, and choices between patterns are one
+                    pattern each, which is quicker
     all_orders:     options stay that another one has among its instances, in other orders of keys
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
