@@ -10,7 +10,7 @@ from operator import and_
 from typing import Protocol
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import kept
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.both import match_one_text, outermost
 from specguide.guided.regex.first import First, first_of
@@ -144,7 +144,9 @@ def _is_near(found: list[Automaton], together: SideBySide, least: int, most: int
         length = -negative_length
         if length >= least and _all_accept(found, states):
             return True
-        for after in together.live_after(states):
+        reached = together.live_after(states)
+        spend(1 + len(reached) * len(found) // 4)
+        for after in reached:
             to_end = [one.to_end[state] for one, state in zip(found, after, strict=True)]
             key = min(length + 1, least), after
             if key not in seen and (most is None or length + 1 + max(to_end) <= most):
