@@ -7,15 +7,16 @@ import re
 from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeVar
 
+from specguide.guided.reading.escapes import CODE_LENGTHS, HEX
 from specguide.request_records import SpanRole, SpanTag
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """A reader: a generator that yields where it must see more bytes to go on."""
-_PLAIN = {ord(quote): re.compile(rb"[^\\%s]*" % quote) for quote in (b'"', b"'")}
-_CODES = {ord("x"): 2, ord("U"): 8}
-"""Lengths of the codes that Python's escapes have beside those of JSON."""
-_HEX = b"0123456789abcdefABCDEF"
+_PLAIN = {
+    ord('"'): re.compile(rb'[^\\"]*'),
+    ord("'"): re.compile(rb"[^\\']*"),
+}
 _WORD = re.compile(rb"[-+.0-9A-Za-z]*")
 _NUMERAL = re.compile(rb"[-+.0-9Ee]*")
 
@@ -200,8 +201,8 @@ def _string_end(data: bytes, at: int, quote: int) -> tuple[int, bool]:
 def _escape_end(data: bytes, at: int) -> int:
     """The place where what a backslash begins ends; beyond the data where that is still to come."""
     end = at + 2
-    most = end + _CODES.get(data[at + 1], 0) if end <= len(data) else end
-    while end < most and end < len(data) and data[end] in _HEX:
+    most = end + CODE_LENGTHS.get(data[at + 1], 0) if end <= len(data) else end
+    while end < most and end < len(data) and data[end] in HEX:
         end += 1
     return most if end == len(data) else end
 

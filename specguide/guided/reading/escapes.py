@@ -8,10 +8,13 @@ import re
 
 _UNESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 _ESCAPES = {bytes([byte]): json.dumps(chr(byte))[1:-1].encode() for byte in (*range(0x20), *b'"\\')}
-_OF_LITERALS = re.compile(rb'(?s)[\x00-\x1f"]|\\(x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)')
-_JSON_ESCAPES = frozenset(b'"\\/bfnrtu')
+_BACKSLASH = ord("\\")
+_JSON_ESCAPES = b'"\\/bfnrtu'
 _ONLY_PYTHON = {b"'": b"'", b"a": b"\\u0007", b"v": b"\\u000b", b"\n": b""}
 _MOST_CODE = 0x10FFFF
+CODE_LENGTHS = {ord("x"): 2, ord("U"): 8}
+"""Lengths of the codes that Python's escapes have beside those of JSON."""
+HEX = b"0123456789abcdefABCDEF"
 
 
 def escaped(text: bytes) -> bytes:
@@ -22,16 +25,25 @@ def escaped(text: bytes) -> bytes:
 def as_json(inside: bytes) -> bytes:
     """A part of what stands between the quotes of a literal of Python, or of JSON, which has no
     piece of an escape, as a part of a JSON string."""
-    return _OF_LITERALS.sub(_one, inside)
+    shown, at = [], 0
+    while found := _UNESCAPED.search(inside, at):
+        one, behind = _one(inside, found.start())
+        shown += [inside[at : found.start()], one]
+        at = behind
+    return b"".join((*shown, inside[at:]))
 
 
-def _one(found: re.Match[bytes]) -> bytes:
-    """A sign, or an escape, as JSON has it."""
-    escape = found[1]
-    if escape is None:
-        return _ESCAPES[found[0]]
-    if len(escape) > 1 and (code := int(escape[1:], 16)) <= _MOST_CODE:
-        return json.dumps(chr(code))[1:-1].encode()
-    if escape[0] in _JSON_ESCAPES:
-        return found[0]
-    return _ONLY_PYTHON.get(escape, b"\\\\" + escaped(escape))
+def _one(text: bytes, at: int) -> tuple[bytes, int]:
+    """A sign, or what a backslash begins, as JSON has it, and the place behind it."""
+    if text[at] != _BACKSLASH:
+        return _ESCAPES[text[at : at + 1]], at + 1
+    sign = text[at + 1 : at + 2]
+    end = at + 2 + (CODE_LENGTHS.get(sign[0], 0) if sign else 0)
+    digits = text[at + 2 : end]
+    if digits and len(text) >= end and all(one in HEX for one in digits):
+        code = int(digits, 16)
+        if code <= _MOST_CODE:
+            return json.dumps(chr(code))[1:-1].encode(), end
+    if sign in _JSON_ESCAPES:
+        return b"\\" + sign, at + 2
+    return _ONLY_PYTHON.get(sign, b"\\\\" + escaped(sign)), at + 2
