@@ -237,6 +237,7 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     start = (0, 0 if right.rows else NOWHERE)
     numbers: dict[tuple[int, ...], int] = {start: 0}
     rows, queue = [], list(numbers)
+    # by whether the left one and the right one have a state: whether some text may be matched yet
     goes_on = [[keep(one, other) or keep(one, False) for other in _NO_YES] for one in _NO_YES]
     for states in queue:
         pairs = list(both.after(states))

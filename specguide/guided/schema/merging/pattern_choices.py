@@ -60,7 +60,8 @@ class PatternChoices:
             types |= of_option
         if not types:
             return None
-        types -= {"integer"} if "number" in types else set()
+        if "number" in types:
+            types.discard("integer")
         asked = None if takes_any_string or not patterns else pattern_of_any(patterns)
         told = None if types == EVERY_TYPE else in_order(frozenset(types), [])
         return Node(choice.path, Kinds(told, strings=Strings(pattern=asked)))
