@@ -158,3 +158,8 @@ class IterationLayouts(NamedTuple):
 
     verified: DraftLayout
     drafted: DraftLayout
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether the iteration changes no level."""
+        return self.verified == self.drafted

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -14,6 +15,8 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare
 from specguide.kernels.attention import OutputRows, PassContext
+from specguide.kernels.compile_ahead import is_rehearsing
+from specguide.layers.alikeness import needed_to_rehearse
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
@@ -206,17 +209,25 @@ class Decoder:
         scales = {rope: query_scales(rope, context.position_ids, self.dtype) for rope in rotary}
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), last_norm)
         first = self.stage.layers(self.config.num_layers).start
-        for index, (layer, next_norm, keys, values) in enumerate(
-            zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=first + 1
+        runs = self._rehearsed if is_rehearsing() else [True] * len(self.layers)
+        for index, (layer, next_norm, keys, values, is_run) in enumerate(
+            zip(self.layers, next_norms, cache.keys, cache.values, runs, strict=True), first + 1
         ):
             rope = layer.attention.shape.rope
             state = AttentionState(context, rotary[rope], keys, values, scales[rope])
             if layer is self.layers[-1]:
                 state = state._replace(outputs=outputs)
-            hidden, normed = layer(hidden, normed, next_norm, state)
+            if is_run:
+                hidden, normed = layer(hidden, normed, next_norm, state)
             if index in aux.layers:
                 aux.found[index] = hidden
         return hidden, normed
+
+    @cached_property
+    def _rehearsed(self) -> Sequence[bool]:
+        """Whether each layer runs where kernels are only compiled: one of several that are alike
+        has all of theirs compiled."""
+        return needed_to_rehearse(self.layers)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's

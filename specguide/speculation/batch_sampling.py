@@ -24,6 +24,11 @@ class SamplingKind(IntEnum):
     ADJUSTED = 2
     SCORED = 3
 
+    @property
+    def in_few_graphs(self) -> SamplingKind:
+        """The kind that serves in its place where an iteration is captured for two kinds only."""
+        return SamplingKind.SAMPLED if self <= SamplingKind.SAMPLED else SamplingKind.SCORED
+
     @classmethod
     def of(cls, entry: SlotEntry) -> SamplingKind:
         """The least that does for one request."""

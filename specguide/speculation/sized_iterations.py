@@ -123,10 +123,9 @@ class SizedIterations:
         highest_slot = max(batch.slots)
         if not piggyback.chunks:
             num_slots = num_graph_slots(highest_slot, self._max_batch_size)
-            return self.runner.run(self.decode_leading, num_slots, sampling.kind, levels)
-        kind = (
-            SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
-        )
+            kind = sampling.kind if levels.are_equal else sampling.kind.in_few_graphs
+            return self.runner.run(self.decode_leading, num_slots, kind, levels)
+        kind = sampling.kind.in_few_graphs
         filled = self._filled[levels.verified.num_nodes]
         num_slots = filled.num_slots(highest_slot)
         num_tokens = filled.beside(highest_slot).size_for(piggyback.num_tokens)
@@ -146,9 +145,10 @@ class SizedIterations:
         if not isinstance(self.runner, CapturedIterations):
             return ()
         kinds = [
-            (*kind, levels)
-            for kind in decode_kinds(self._max_batch_size)
-            for levels in self._levels(kind[0])
+            (num_slots, kind, levels)
+            for num_slots, kind in decode_kinds(self._max_batch_size)
+            for levels in self._levels(num_slots)
+            if levels.are_equal or kind is kind.in_few_graphs
         ]
         prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
         mixed_kinds = [
@@ -183,7 +183,7 @@ class SizedIterations:
             (self.piggyback_limits.num_slots(num_slots - 1), levels)
             for num_slots in graph_sizes(self._max_batch_size)
             for levels in self._levels(num_slots)
-            if levels.verified == levels.drafted
+            if levels.are_equal
         )
 
     def _decode_mixed(
