@@ -23,7 +23,7 @@ from specguide.kernels.cublaslt import ALIGNMENT_BYTES, TYPES, Shape, Way, libra
 from specguide.kernels.host_values import on_device
 
 _NUM_ROUNDS, _NUM_LAUNCHES = 4, 4
-_NUM_WEIGHTS = 4
+NUM_TIMED_WEIGHTS = 4
 """Number of weights of one shape that are timed in turn: what one leaves in the cache would help it
 alone."""
 _LEAST_GAIN = 0.02
@@ -133,7 +133,7 @@ def halves(x: Tensor, weight: Tensor) -> Tensor:
 
 def _notice(weight: Tensor, weights: list[Tensor]) -> None:
     is_new = all(weight.data_ptr() != one.data_ptr() for one in weights)
-    if is_new and len(weights) < _NUM_WEIGHTS:
+    if is_new and len(weights) < NUM_TIMED_WEIGHTS:
         weights.append(weight)
 
 

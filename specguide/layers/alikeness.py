@@ -1,7 +1,8 @@
-"""Owns which layers of a model are alike, so that one of them launches the kernels of all."""
+"""Owns which layers of a model are alike, so that a few of them launch the kernels of all."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from specguide.kernels.products import NUM_TIMED_WEIGHTS
 from specguide.layers.decoder_layer import Layer
 
 _DIGITS = dict.fromkeys(map(ord, "0123456789"))
@@ -18,18 +20,19 @@ _DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
 def needed_to_rehearse(layers: Sequence[Layer]) -> list[bool]:
-    """Whether each layer may launch kernels that no layer before it launches.
+    """Whether each layer may launch kernels that no layer before it launches, or has weights with
+    which products are timed.
 
     A layer that is not needed can be left out: the next one takes the input that it would have
     had, of the same form. The last layer is needed, since another norm follows it.
     """
-    seen: set[Hashable] = set()
+    seen: Counter[Hashable] = Counter()
     needed = []
     for layer, next_layer in pairwise(layers):
         norm, next_norm = structure_of(layer.input_norm), structure_of(next_layer.input_norm)
         kind = structure_of(layer), next_norm
-        needed.append(kind not in seen or norm != next_norm)
-        seen.add(kind)
+        needed.append(seen[kind] < NUM_TIMED_WEIGHTS or norm != next_norm)
+        seen[kind] += 1
     return [*needed, True]
 
 

@@ -225,8 +225,8 @@ class Decoder:
 
     @cached_property
     def _rehearsed(self) -> Sequence[bool]:
-        """Whether each layer runs where kernels are only compiled: one of several that are alike
-        has all of theirs compiled."""
+        """Whether each layer runs where kernels are only compiled: of layers that are alike, a few
+        have all kernels compiled."""
         return needed_to_rehearse(self.layers)
 
     def logits(self, hidden: Tensor) -> Tensor:
