@@ -1,6 +1,6 @@
-"""Owns the plain types of one iteration: Batch and its parts, GuideSnapshot, scores, StepOutput.
+"""Owns the data types of one iteration: Batch and its parts, GuideSnapshot, scores, StepOutput.
 
-A Batch is plain data, so that it can be sent to another process.
+A Batch is plain data: it can be pickled and sent to another rank.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 
 DRAFT_ORIGINS = ("none", "model", "forced", "lookup")
-"""Who proposed a draft, by number: nobody, a draft head, the grammar, or what was there before."""
+"""Who proposed a draft, by number: nobody, a draft head or model, the grammar, or a lookup in
+earlier text."""
 
 
 class WalkStart(NamedTuple):
-    """A request's first iteration.
+    """A request whose grammar walk starts with this iteration.
 
     matcher:   None for a free request
-    token_ids: its tokens so far
-    layout:    the drafts that it takes; None: all
-    restart:   makes a matcher anew, behind further tokens; None where the request is free
+    token_ids: the request's tokens so far
+    layout:    the drafts that the request takes; None: all
+    restart:   makes a new matcher that has accepted the given tokens; None for a free request
     """
 
     slot: int
@@ -42,8 +43,9 @@ class WalkStart(NamedTuple):
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    `continued` slots go on with the matcher that they have. The iteration drafts `layout`; None:
-    all that there may be.
+    started:   the requests whose walk starts
+    continued: slots that go on with the matcher that they have
+    layout:    what the iteration drafts; None: the whole draft layout
     """
 
     started: tuple[WalkStart, ...]
@@ -53,14 +55,14 @@ class GuideSnapshot:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a prefill computes of a request: the keys of some of its tokens.
+    """The part of a request that one prefill iteration computes: the keys of some of its tokens.
 
-    token_ids:   tokens
-    start:       position of the first
-    next_id:     the token after the last; None where there is none yet: the pass says it
-    starts_walk: the request's grammar starts with this iteration
-    scored_ids:  prompt tokens that are scored, one after each of its first tokens
-    score_temperature: by which their logits are divided
+    token_ids:   the tokens
+    start:       position of the first token
+    next_id:     the token after the last one; None: it does not exist yet, and this pass chooses it
+    starts_walk: the request's grammar walk starts with this iteration
+    scored_ids:  prompt tokens to score: entry i is the token that follows token_ids[i]
+    score_temperature: the logits behind these scores are divided by it
     """
 
     token_ids: Sequence[int]
@@ -72,7 +74,7 @@ class Chunk:
 
     @property
     def end(self) -> int:
-        """Position after the last."""
+        """Position after the last token."""
         return self.start + len(self.token_ids)
 
 
@@ -80,11 +82,12 @@ class Chunk:
 class Adjustment:
     """What a request's parameters do to its logits, as token ids; see SamplingParams for each.
 
-    allowed_ids:         None allows all
-    forbidden_ids:       tokens that never come
-    forbidden_sequences: of several tokens; the last never comes behind the others
-    bias:                added, by token id
-    min_tokens:          before which none of end_ids comes
+    allowed_ids:         the only tokens that may be output; None: all
+    forbidden_ids:       tokens that are never output
+    forbidden_sequences: sequences of two or more tokens; the last never follows the others
+    bias:                what is added to a token's logit, by token id
+    min_tokens:          output tokens before which none of end_ids is output
+    end_ids:             the tokens that min_tokens holds back
     repetition, frequency, presence: penalties; 1, 0 and 0 do nothing
     """
 
@@ -100,7 +103,7 @@ class Adjustment:
 
 
 class AdjustedOutput(NamedTuple):
-    """An adjustment, and the tokens so far, of which it depends."""
+    """An adjustment, and the request's tokens so far, on which it depends."""
 
     adjustment: Adjustment
     prompt_ids: Sequence[int]
@@ -110,7 +113,7 @@ class AdjustedOutput(NamedTuple):
 class SamplingValues(NamedTuple):
     """How one request's tokens are chosen; see SamplingParams.
 
-    is_scored: log-probabilities of its output are asked for
+    is_scored: the request asks for log-probabilities of its output
     """
 
     seed: int
@@ -122,7 +125,7 @@ class SamplingValues(NamedTuple):
 
     @classmethod
     def of(cls, spec: RequestSpec) -> SamplingValues:
-        """What a request asks for."""
+        """The sampling values that a request asks for."""
         params = spec.params
         return cls(
             seed=spec.seed,
@@ -138,11 +141,11 @@ class SamplingValues(NamedTuple):
 class SlotEntry:
     """What the step must know of a request that enters a slot.
 
-    max_len:       tokens, prompt and output, at which it ends
+    max_len:       the request ends at this number of tokens, prompt and output together
     end_ids:       tokens that end it
-    adjusted:      None where its logits stay as they are
+    adjusted:      how its logits are adjusted; None: they stay as they are
     layout:        the drafts that it takes; None: all
-    guided_drafts: its drafts are chosen among what its grammar allows
+    guided_drafts: its drafts are chosen among the tokens that its grammar allows
     """
 
     max_len: int
@@ -154,14 +157,14 @@ class SlotEntry:
 
 
 class Start(NamedTuple):
-    """A request that decodes from this iteration on: the keys of all its tokens but the last are
-    there.
+    """A request that decodes from this iteration on. The cache has the keys of all its tokens but
+    the last.
 
-    row:         its place in the batch
+    row:         its row in the batch
     entry:       what its slot is to hold
-    last_id:     its last token, which this iteration verifies alone
-    position:    of that token
-    starts_walk: the request's grammar starts with this iteration
+    last_id:     its last token; this iteration runs it without drafts
+    position:    position of that token
+    starts_walk: the request's grammar walk starts with this iteration
     """
 
     row: int
@@ -172,12 +175,12 @@ class Start(NamedTuple):
 
 
 class Piggyback(NamedTuple):
-    """Chunks of prompts whose keys a decode iteration computes in the target's same pass, none of
-    them with the last token of its request (Agrawal et al. 2023, "SARATHI").
+    """Chunks of prompts that a decode iteration computes in the same pass of the target (Agrawal et
+    al. 2023, "SARATHI"). No chunk has the last token of its request.
 
-    slots:        of each chunk's request, which is in no other place of the batch
-    block_tables: page ids of each
-    chunks:       with the token after each one's last
+    slots:        the slot of each chunk's request, which has no row of its own in the batch
+    block_tables: page ids of each chunk's request
+    chunks:       the chunks; each has its next_id
     """
 
     slots: tuple[int, ...] = ()
@@ -195,21 +198,21 @@ NO_PIGGYBACK = Piggyback()
 
 @dataclass(frozen=True)
 class Batch:
-    """The host's frozen plan of one iteration: all requests prefill, or all decode, with chunks of
-    others' prompts beside. Plain data.
+    """The host's frozen plan of one iteration. All requests prefill, or all decode; a decode batch
+    may carry chunks of other requests' prompts. Plain data.
 
-    request_ids:  in batch order
-    slots:        of each request
+    request_ids:  the requests, in batch order
+    slots:        the slot of each request
     block_tables: page ids of each request
-    chunks:       of each request in a prefill; empty when decoding: the input is golden token and
-                  drafts
-    entries:      of each request in a prefill, what its slot is to hold
-    has_grown:    of each request when decoding: its block table has changed
-    epochs:       of each request: how often it had lost its slot when this was planned
-    processed:    places in the batch of the requests for which logits processors are to be called
-    levels:       how much of all drafts it verifies and drafts; None: all
-    starts:       the requests of a decode iteration that were not in one before
-    piggyback:    what a decode iteration computes beside
+    chunks:       in a prefill, the chunk of each request; empty in a decode batch, whose input is
+                  golden tokens and drafts
+    entries:      in a prefill, what the slot of each request is to hold
+    has_grown:    in a decode batch, whether the block table of each request has changed
+    epochs:       how often each request had lost its slot when the batch was planned
+    processed:    rows of the requests whose logits processors are to be called
+    levels:       how much of the draft layout it verifies and drafts; None: all
+    starts:       in a decode batch, the requests that decode for the first time
+    piggyback:    the chunks of prompts that a decode batch carries
     """
 
     request_ids: tuple[int, ...]
@@ -226,7 +229,7 @@ class Batch:
 
     @property
     def first_rows(self) -> frozenset[int]:
-        """Places in the batch of the requests of which no draft is verified."""
+        """Rows of the requests that have no drafts to verify."""
         if self.is_prefill:
             return frozenset(range(len(self.slots)))
         return frozenset(start.row for start in self.starts)
@@ -237,19 +240,19 @@ class Batch:
 
     @property
     def num_prompt_tokens(self) -> int:
-        """Tokens whose keys it computes of prompts."""
+        """Number of prompt tokens whose keys it computes."""
         return sum(len(chunk.token_ids) for chunk in (*self.chunks, *self.piggyback.chunks))
 
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:
-    """Log-probabilities of the tokens chosen in B requests after N nodes each, and of the M
-    likeliest there.
+    """Log-probabilities after each of N nodes of B requests: of the token that was chosen there,
+    and of the M likeliest tokens.
 
-    logprobs:     float32 [B, N], of the token chosen
-    ranks:        int32 [B, N], tokens that are at least as likely, itself included
-    top_ids:      int32 [B, N, M], likeliest first
-    top_logprobs: float32 [B, N, M]
+    logprobs:     float32 [B, N], log-probability of the chosen token
+    ranks:        int32 [B, N], number of tokens that are at least as likely, itself included
+    top_ids:      int32 [B, N, M], the likeliest tokens, likeliest first
+    top_logprobs: float32 [B, N, M], their log-probabilities
     """
 
     logprobs: Tensor
@@ -258,30 +261,30 @@ class TokenScores:
     top_logprobs: Tensor
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All, in this order."""
+        """All four tensors, in the order of the fields."""
         return self.logprobs, self.ranks, self.top_ids, self.top_logprobs
 
     def map(self, change: Callable[[Tensor], Tensor]) -> TokenScores:
-        """The same with `change` of each tensor in its place."""
+        """The same scores, with each tensor replaced by `change(tensor)`."""
         return TokenScores(*map(change, self.tensors()))
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """What one iteration gave, per request of the batch; host tensors.
+    """The results of one iteration for each request of the batch; host tensors.
 
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
-    drafts:       int32 [B, K], those that were verified, -1 for none; [B, 0] in a prefill
-    scores:       of the tokens, where a request asks for them
-    prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in
+    drafts:       int32 [B, K], the drafts that were verified, -1 for none; [B, 0] in a prefill
+    scores:       scores of `tokens`; None: no request asks for them
+    prompt_scores: scores of prompt tokens, [S, 1, …] for all of Chunk.scored_ids in the batch, in
                    order
-    failures:     why a token is -1, by request of the batch and place among its tokens, where a
-                  logits processor failed
-    origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS;
-                  None: all a draft head
-    num_drafts:   int32 [B], how many were verified where `drafts` has but those on an accepted
-                  path; None: it has all
+    failures:     errors of logits processors, by row and index into the row's tokens; the token
+                  there is -1
+    origins:      uint8 [B, W], who proposed each verified draft, as in DRAFT_ORIGINS; None: a draft
+                  head or model proposed all
+    num_drafts:   int32 [B], how many drafts were verified, where `drafts` has only those on the
+                  accepted path; None: `drafts` has all
     """
 
     tokens: Tensor

@@ -2,7 +2,7 @@
 
 SpecguideError
 ├── UserError                      what a caller can mend; an API server answers 400
-│   ├── InvalidParams              a parameter, option or prompt is wrong or not to be honoured
+│   ├── InvalidParams              a parameter, option or prompt is wrong or cannot be honoured
 │   │   ├── PromptTooLong          the prompt does not fit the context
 │   │   └── OutputTooLong          no output of a guide is as short as max_tokens asks
 │   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
@@ -45,7 +45,7 @@ class PromptTooLong(InvalidParams):
 class OutputTooLong(InvalidParams):
     """No output of a guide is as short as `max_tokens` asks.
 
-    `num_needed` is the number of tokens of the shortest.
+    `num_needed` is the number of tokens of the shortest output.
     """
 
     def __init__(self, message: str, *, num_needed: int = 0, param: str | None = None) -> None:
@@ -56,8 +56,8 @@ class OutputTooLong(InvalidParams):
 class InvalidGuide(UserError):
     """A guide is contradictory, unreadable or malformed.
 
-    `part` says which of a grammar's JSON Schemas it is, counted from 0, where the guide is a
-    grammar with some.
+    `part` is the index of the JSON Schema in question, from 0, where the guide is a grammar that
+    contains JSON Schemas; else None.
     """
 
     part: int | None = None
@@ -125,7 +125,7 @@ class RequestTimeout(RequestError):
 class QueueFull(SpecguideError):
     """Too many requests are under way to take another.
 
-    retry_after_s: seconds after which there may be room; None: nobody knows
+    retry_after_s: seconds after which there may be room; None: unknown
     """
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
@@ -134,7 +134,7 @@ class QueueFull(SpecguideError):
 
 
 class CompilerBusy(SpecguideError):
-    """There is no room to compile another grammar now; the same one may be taken later."""
+    """Too many grammars wait to be compiled; the same request may succeed later."""
 
 
 class EngineError(SpecguideError):
@@ -142,4 +142,4 @@ class EngineError(SpecguideError):
 
 
 class EngineClosed(EngineError):
-    """The engine takes no requests any more, since it is being closed or is closed."""
+    """The engine is being closed, or is closed, and takes no more requests."""

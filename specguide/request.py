@@ -1,5 +1,5 @@
-"""Owns what is asked and what comes of it: RequestSpec in, Request while it runs, RequestOutput
-out."""
+"""Owns the forms of a request: RequestSpec is what was asked, Request is the handle while it runs,
+RequestOutput is what the caller gets."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from specguide.request_records import (
 FinishReason = Literal["stop", "length", "error", "abort"]
 
 EXTERNAL_ID: ContextVar[str] = ContextVar("EXTERNAL_ID", default="")
-"""The name under which a request is known outside, for logs. A server sets it for each of its
-requests; what is asked of an engine in that context has it."""
+"""The name that a request has outside the engine, for logs. A server sets it for each HTTP request;
+all engine requests that are made in that context carry it."""
 
 
 class RequestDetails(TypedDict, total=False):
-    """What may be said of a request beside its prompt and parameters.
+    """Optional facts of a request beside its prompt and parameters.
 
-    priority:    requests of higher priority run first: each step is worth a head start, see
+    priority:    requests of higher priority run first: each step of it is worth a head start, see
                  scheduler.sequence
-    sample:      which of its prompt's params.n samples it is; each is a request of its own
+    sample:      index among the params.n samples of its prompt; each sample is a request of its own
     arrival_s:   when it came, by `time.perf_counter`; left out: now
     client:      who asks; clients that wait take turns, see scheduler.waiting
     external_id: see EXTERNAL_ID
@@ -47,12 +47,12 @@ class RequestDetails(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class RequestSpec:
-    """What was asked; what is not named here is as in RequestDetails. Nothing changes it.
+    """What was asked, immutable. RequestDetails describes the fields that are not named here.
 
-    seed:      of its random numbers, in [0, 2^63)
-    first_scored: of its prompt's tokens whose log-probabilities are asked for, place of the first,
-                  ≥ 1; of those before, which may be known from earlier requests, none may be told
-    score_temperature: by which the logits behind those are divided, > 0
+    seed:      seed of its random numbers, in [0, 2^63)
+    first_scored: index of the first prompt token whose log-probability is returned, ≥ 1; earlier
+                  tokens are not scored, so that their keys may come from the prefix cache
+    score_temperature: the logits behind prompt log-probabilities are divided by it, > 0
     """
 
     request_id: int
@@ -69,17 +69,20 @@ class RequestSpec:
 
     @property
     def has_guided_drafts(self) -> bool:
-        """Its drafts are chosen among what its grammar allows, if the engine does so at all."""
+        """Whether its drafts are chosen among the tokens that its grammar allows, if the engine
+        does so at all."""
         return self.params.speculation is None or self.params.speculation.guided_drafts is not False
 
     @property
     def has_prompt_logprobs(self) -> bool:
-        """Whether it gives prompt_logprobs: of a prompt's samples the first one does."""
+        """Whether its output has prompt_logprobs; of the samples of a prompt, only the first one
+        has them."""
         return self.params.prompt_logprobs is not None and self.sample == 0
 
 
 class TextOfTokens(Protocol):
-    """The text of an output, fed with its tokens; `scheduler.OutputText` says what each does."""
+    """The text of an output, built from its tokens; `scheduler.OutputText` describes the
+    methods."""
 
     @property
     def text(self) -> str: ...
@@ -92,12 +95,12 @@ class TextOfTokens(Protocol):
 
 
 class NoText:
-    """The text of an output that nobody reads as text."""
+    """A null `TextOfTokens`, for outputs that nobody reads as text."""
 
     text = ""
 
     def take(self) -> str:
-        """Nothing."""
+        """Always ""."""
         return ""
 
     def add(self, token: int, may_stop: bool = True) -> None:
@@ -108,8 +111,8 @@ class NoText:
 
 
 class SpansOfTokens(Protocol):
-    """The spans of an output, fed with its tokens; `guided.reading.SpanReader` says what each
-    does."""
+    """The spans of an output, built from its tokens; `guided.reading.SpanReader` describes the
+    methods."""
 
     def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]: ...
 
@@ -121,18 +124,18 @@ class Request:
     """A request as its caller sees it, from `Engine.add` on.
 
     The scheduler's commit writes the output, how it ended and most metrics. The engine writes
-    `compile_s` before, and its observers write `logprobs`, `prompt_logprobs`, `iterations` and the
-    counts of drafts, each when the scheduler has taken the tokens. `text.take` is for whoever
-    streams it.
+    `compile_s` before that. The engine's observers write `logprobs`, `prompt_logprobs`,
+    `iterations` and the counts of drafts, each after the scheduler has taken the tokens. A caller
+    that streams the text calls `text.take`.
 
     text:            the text of its output
     finish_reason:   None while it is under way
     stop_reason:     as in RequestOutput
-    logprobs:        of each output token, where they are asked for
-    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
-                     none
-    iterations:      those that gave it tokens or held it, where they are asked for
-    span_reader:     of its output; None where spans are not asked for, and until it is admitted
+    logprobs:        log-probabilities of each output token, if asked for
+    prompt_logprobs: log-probabilities of each prompt token so far, if asked for; None for the first
+    iterations:      the iterations that gave it tokens or held it, if asked for
+    span_reader:     reads the spans of its output; None where spans are not asked for, and until
+                     the request is admitted
     """
 
     spec: RequestSpec
@@ -161,7 +164,7 @@ class Request:
 
     @property
     def sample(self) -> int:
-        """Which of its prompt's samples it is."""
+        """Index among the samples of its prompt."""
         return self.spec.sample
 
     @property
@@ -170,10 +173,10 @@ class Request:
         return self.spec.arrival_s
 
     def take_spans(self, start: int, *, is_last: bool) -> tuple[OutputSpan, ...] | None:
-        """Spans that are over with its output tokens from `start` on, up to which they were taken
-        before. None: not asked for.
+        """Spans that the output tokens from `start` on complete; earlier calls have taken the
+        tokens before. None: spans are not asked for.
 
-        is_last: all that are left, since no more tokens come
+        is_last: no more tokens come, so return all spans that are left
         """
         if self.span_reader is None:
             return () if self.params.return_spans else None
@@ -188,16 +191,17 @@ class RequestOutput:
 
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
-    logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id;
+    logprobs:      for each token, its own Logprob and those of the likeliest tokens, by token id;
                    None: not asked for
-    prompt_logprobs: as `logprobs`, of each token of the prompt, None for the first; fewer where it
-                     ended before its prompt was computed; None: not asked for, and for second and
-                     later samples
+    prompt_logprobs: the same for each token of the prompt, None for the first; fewer where the
+                     request ended before its prompt was computed; None: not asked for, or this is
+                     the second or a later sample
     stop_reason:   the stop string or stop token id that ended it; None for the model's own end
                    token and where finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
-    iterations:    those that gave it its tokens or held it, in order; None: not asked for
-    spans:         what its tokens are of, in order; None: not asked for
+    iterations:    the iterations that gave it tokens or held it, in order; None: not asked for
+    spans:         the spans of its tokens (which field each is part of), in order; None: not asked
+                   for
     """
 
     text: str
@@ -214,7 +218,7 @@ class RequestOutput:
 
     @classmethod
     def of(cls, samples: Sequence[Request]) -> RequestOutput:
-        """What the samples of a prompt came to, which have ended."""
+        """The output of a prompt's samples, all of which have ended."""
         request, *others = samples
         assert request.finish_reason is not None
         prompt_logprobs = request.prompt_logprobs if request.spec.has_prompt_logprobs else None
@@ -234,10 +238,10 @@ class RequestOutput:
 
     @classmethod
     def refused(cls, error: SpecguideError) -> RequestOutput:
-        """Of a prompt that never was a request."""
+        """The output of a prompt that was refused before it became a request."""
         return cls("", (), "error", error, RequestMetrics())
 
     @property
     def samples(self) -> tuple[RequestOutput, ...]:
-        """All samples of its prompt, itself first."""
+        """All samples of its prompt, this one first."""
         return (self, *self.others)

@@ -15,19 +15,19 @@ SpanRole = Literal["text", "name", "key", "value", "punctuation"]
 class RequestMetrics:
     """What one request cost. Times in seconds.
 
-    queue_s:            from its arrival to its first iteration, the compile of its grammar included
+    queue_s:            from arrival to first iteration, the compile of the grammar included
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late
-    num_cached:         prompt tokens whose keys were there already
-    num_preemptions:    times that it lost its pages to another request and had to start its keys
-                        anew
-    compile_s:          from when its grammar was asked for to when it was there
-    is_compile_cached:  its grammar was there when it was asked for
+    num_cached:         prompt tokens whose keys the prefix cache had
+    num_preemptions:    times that it lost its pages to another request and had to compute its keys
+                        again
+    compile_s:          wait for its compiled grammar
+    is_compile_cached:  its compiled grammar was in the cache
     accepted_histogram: entry a counts the iterations that gained a + 1 tokens: a accepted drafts
                         and the golden token, or a + 1 drafts of which the last ended the output
-    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
-                        verified, all nodes of a tree, and how many of them were taken, one that
-                        ended the output included
+    drafts_proposed, drafts_accepted: how many drafts were verified (all nodes of a tree), and how
+                        many of them were accepted (one that ended the output included), each by who
+                        proposed them, as in batch.DRAFT_ORIGINS
     """
 
     prompt_tokens: int = 0
@@ -66,7 +66,8 @@ class RequestMetrics:
 class Logprob(NamedTuple):
     """A token's log-probability, by the model's own logits.
 
-    rank: its place among all tokens, 1 is the likeliest; of equals all have the place of the last
+    rank: the token's rank among all tokens, 1 is the likeliest; equally likely tokens all have the
+          rank of the last of them
     """
 
     logprob: float
@@ -76,18 +77,18 @@ class Logprob(NamedTuple):
 class OutputSpan(NamedTuple):
     """A run of an output's tokens, by the structure that its guide fixes.
 
-    tag:     "reasoning", "content", or "tool": a call of one, or a tag of a structural tag
-    role:    "value": a string with its quotes, a number, true, false or null; "key": of an object,
-             with its quotes; "name": of the tool; "text": free; "punctuation": all else, marks
-             included
-    path:    JSON pointer (RFC 6901) of the value, of the property that a key names, or of what the
-             punctuation is of; None outside JSON
-    tool:    its name, or the text with which a tag begins; None outside, and where a call was cut
-             off before its name
-    call:    which of the output's calls or tags it is, from 0; None outside
-    start, end: its tokens, output_ids[start:end]; the first and the last of them may lie in others
-             too
-    logprob: sum of the log-probabilities of all of these; None where they were not asked for
+    tag:     "reasoning", "content", or "tool": a tool call, or a tag of a structural tag
+    role:    "value": a string with its quotes, a number, true, false or null; "key": an object's
+             key with its quotes; "name": a tool's name; "text": free text; "punctuation": all else,
+             format markers included
+    path:    JSON pointer (RFC 6901) of the value, of the property that the key names, or of the
+             array or object that the punctuation is part of; None outside JSON
+    tool:    the tool's name, or the text with which a tag begins; None outside of calls and tags,
+             and where a call was cut off before its name
+    call:    index of the call or tag in the output, from 0; None outside
+    start, end: its tokens are output_ids[start:end]; its first and its last token may be part of
+             the neighbouring spans, too
+    logprob: sum of the log-probabilities of these tokens; None where they were not asked for
     """
 
     tag: SpanTag
@@ -102,15 +103,16 @@ class OutputSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class IterationTimes:
-    """When an iteration of a whole batch ran, as the host saw it. Seconds, begin and end of
-    `time.perf_counter`.
+    """When an iteration of a whole batch ran, as the host saw it. Seconds; begin_s and end_s are
+    points of `time.perf_counter`.
 
-    begin_s:           the host launched it
-    wait_s:            of the time since then, what the host waited for its results
-    end_s:             the host had its results
+    begin_s:           when the host launched it
+    wait_s:            how long the host waited for its results after that
+    end_s:             when the host had its results
     grammar_s:         time that its callbacks took on the grammar stream; None on a GPU, where only
-                       a timeline tells
-    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden. None likewise
+                       a timeline shows it
+    grammar_exposed_s: the part of grammar_s that the forward stream waited for; the rest was
+                       hidden. None on a GPU
     """
 
     begin_s: float
@@ -122,14 +124,15 @@ class IterationTimes:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration gave a request.
+    """What one iteration did for a request.
 
-    drafts:       token ids that were proposed and verified, up to the first place without one, of
-                  a tree those on the path that was accepted; none in a prefill
-    num_accepted: of them, the first ones that the target said too
-    tokens:       that it was given: the accepted drafts, then the golden token, as far as it went
-                  on; none where it was held, and the same drafts are verified again
-    is_prefill:   it computed the keys of the prompt
+    drafts:       token ids that were proposed and verified, up to the first node without a draft;
+                  for a tree those on the accepted path; empty in a prefill
+    num_accepted: how many of them, from the first on, the target chose as well
+    tokens:       the tokens that the request gained: accepted drafts, then the golden token, cut
+                  where the request ended; empty where it was held: the same drafts are verified
+                  again
+    is_prefill:   the iteration computed keys of the prompt
     """
 
     drafts: tuple[int, ...]
@@ -140,11 +143,11 @@ class Iteration:
 
     @property
     def is_held(self) -> bool:
-        """Its rows were late."""
+        """Whether the request was held, because its rows were late."""
         return not self.tokens
 
 
 def own_logprobs(token_ids: Iterable[int], entries: Iterable[Mapping[int, Logprob]]) -> list[float]:
-    """The log-probability of each token, of entries as RequestOutput has them; none where there are
-    no entries."""
+    """The log-probability of each token, taken from entries as in RequestOutput.logprobs; empty
+    where there are no entries."""
     return [entry[token].logprob for token, entry in zip(token_ids, entries, strict=False)]
