@@ -1,7 +1,7 @@
 """The configuration of an engine: frozen dataclasses, composed into one EngineConfig.
 
-Begin with `engine`: what was asked, with `guide` and `spec` as parts of it. `resolved` says what
-that comes to with a model on a device; the engine reads a ResolvedConfig alone.
+Begin with `engine`: what was asked, with `guide` and `spec` as parts of it. `resolved` makes all
+choices that depend on model and device; the engine reads only the ResolvedConfig.
 """
 
 from specguide.config.engine import CacheConfig, EngineConfig, TransferConfig

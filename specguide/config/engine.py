@@ -1,4 +1,5 @@
-"""Owns what an engine is asked to be: EngineConfig, with the settings of its cache and transfer."""
+"""Owns EngineConfig, the settings that a user gives for an engine, with those of its KV cache and
+of KV transfer."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ class CacheConfig:
     """The paged key-value cache.
 
     page_size:              tokens a page
-    num_pages:              pages in all; left out: as many as find room
+    num_pages:              pages in all; left out: as many as memory has room for
     gpu_memory_utilization: share of a GPU's memory that weights, buffers, graphs and cache may take
                             together; the cache takes what the others leave
-    kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization,
-                            on a CPU a quarter of the memory that is free, and no more than
-                            max_batch_size requests of full context need
-    kv_cache_dtype:         what keys and values are held in, a drafter's too: "bfloat16"; "fp8" or
-                            "fp8_e4m3", 8-bit floats with the checkpoint's scales, or 1 where it has
-                            none, in which a cache has room for twice the tokens; "auto", "fp8"
+    kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU it follows from
+                            gpu_memory_utilization; on a CPU it is a quarter of the free memory, and
+                            no more than max_batch_size requests of full context need
+    kv_cache_dtype:         dtype of keys and values, those of the drafter too: "bfloat16"; "fp8" or
+                            "fp8_e4m3", 8-bit floats with the checkpoint's scales, or scale 1 where
+                            it has none: the cache then has room for twice the tokens; "auto": "fp8"
                             where the target's checkpoint asks for it, else the models' dtype
     """
 
@@ -60,15 +61,15 @@ class CacheConfig:
 
 @dataclass(frozen=True)
 class TransferConfig:
-    """Prompts computed by one engine, and continued by others.
+    """Prefill and decode apart: one engine computes prompts, and others continue them.
 
-    role:                  "prefill": computes prompts for others, whose keys and values it sends,
-                           and refuses requests of its own; "decode": has prompts computed by such
-                           an engine, and computes them itself where that one does not answer;
-                           "both": neither sends nor asks
-    kv_transfer_address:   address, tcp://HOST:PORT, where a prefill engine listens and where a
-                           decode engine asks. Whoever reaches it can have prompts computed and
-                           reads their keys: leave it within a network that is trusted
+    role:                  "prefill": computes prompts for other engines, sends them the keys and
+                           values, and refuses requests of its own; "decode": asks such an engine to
+                           compute its prompts, and computes them itself where that engine does not
+                           answer; "both": neither sends nor asks
+    kv_transfer_address:   address, tcp://HOST:PORT, at which a prefill engine listens and a decode
+                           engine asks. Everybody who reaches it can have prompts computed and read
+                           their keys: keep it within a trusted network
     kv_transfer_timeout_s: longest that a request waits for the keys of its prompt, seconds
     """
 
@@ -108,12 +109,14 @@ class EngineConfig:
     cache:          the key-value cache
     transfer:       prompts that one engine computes for another
     quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
-                    scale for each row, and its inputs with one for each token; "int4": to integers
-                    of 4 bits, with a scale and a zero for each group of 128 columns. The output
-                    matrix stays as it is. Left out: as the checkpoint has them
-    model_impl:     what runs the target: "native": a family of ours; "transformers": that library's
-                    modules with our attention and products, for any decoder-only architecture;
-                    "auto": the second where there is no first
+                    scale for each row, and its inputs with a scale for each token; "int4": the
+                    weights are rounded to integers of 4 bits, with a scale and a zero for each
+                    group of 128 columns. The output matrix stays as it is. Left out: the weights
+                    stay as the checkpoint has them
+    model_impl:     what runs the target: "native": a model family of specguide; "transformers":
+                    that library's modules with specguide's attention and matrix products, for any
+                    decoder-only architecture; "auto": "native" where the family is known, else
+                    "transformers"
     device:         where the engine runs, as torch names it; left out, or "auto": a GPU by CUDA
                     where there is one, else the CPU
     dtype:          what the models compute in, "bfloat16", "float16" or "float32"; left out, or
@@ -123,29 +126,29 @@ class EngineConfig:
                     own, or less where the KV cache has no room for it; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
-    mixed_iterations: decode iterations compute chunks of other requests' prompts in the target's
-                    same pass; else prompts have iterations of their own between them
+    mixed_iterations: decode iterations compute chunks of other requests' prompts in the same pass
+                    of the target; else prompts are computed in iterations of their own
     max_step_ms:    longest time that an iteration in which requests decode is to take,
-                    milliseconds, and so the gap between their tokens: chunks of prompts are made to
-                    fit, from the times of earlier iterations; left out: on a GPU 25 ms, or 3.5
-                    times as long as without prompts where that is more, and on a CPU only
-                    max_prefill_tokens bounds them
-    tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
-                    features and output matrix are divided: the target's, and those of a draft head
-                    where their sizes allow it; a draft model each rank has as a whole
-    pipeline_parallel_size: stages, each with tensor_parallel_size ranks, among which the target's
-                    layers and their keys are divided, and through which a pass goes one after the
-                    other; embeddings, output matrix and drafters each stage has as a whole
+                    milliseconds, and so the longest gap between their tokens: chunks of prompts are
+                    sized to fit, from the times of earlier iterations; left out: on a GPU 25 ms, or
+                    3.5 times as long as without prompts where that is more; on a CPU only
+                    max_prefill_tokens bounds the chunks
+    tensor_parallel_size: ranks, each a process with a device of its own, that divide heads, inner
+                    features and output matrix among them: the target's, and those of a draft head
+                    where their sizes allow it; each rank has the whole of a draft model
+    pipeline_parallel_size: stages, each with tensor_parallel_size ranks, that divide the target's
+                    layers and their keys among them; a pass goes through one stage after the other.
+                    Each stage has the whole of the embeddings, output matrix and drafters
     num_micro_batches: parts into which a pass through several stages is cut, by request, so that
                     stages work at the same time; left out: as many as stages
-    enable_expert_parallel: each rank has some experts of a mixture, all of their features, in place
-                    of some features of all experts; their number must be divisible by the ranks'
+    enable_expert_parallel: each rank has some whole experts of a mixture instead of a part of each
+                    expert; the number of experts must be divisible by the number of ranks
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank. At the start each has at least
                     300 s to come
-    rank_address:   HOST:PORT of this host, where `specguide join` on other hosts meets it; these
-                    run the ranks for which there is no GPU here, on a CPU all but rank 0. Left out:
-                    all ranks are processes of this host
+    rank_address:   HOST:PORT of this host, at which `specguide join` on other hosts meets it; the
+                    other hosts run the ranks for which there is no GPU here (on a CPU all ranks but
+                    rank 0). Left out: all ranks are processes of this host
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;

@@ -14,7 +14,7 @@ from specguide.inputs.field_values import check_types, converted
 
 GUIDE_CALLBACKS = ("native", "polling")
 MOST_BYTES = 1 << 60
-"""Largest limit of a process's memory that can be set, beside what the process has."""
+"""Largest memory limit that can be set for a process, on top of what the process has."""
 _HOUR_US = 3_600_000_000
 _RANGES: Mapping[str, tuple[int, float]] = {
     "max_source_bytes": (1, math.inf),
@@ -32,7 +32,7 @@ _RANGES: Mapping[str, tuple[int, float]] = {
     "max_indent": (0, 1 << 16),
     "max_schema_steps": (1, math.inf),
 }
-"""Least and most of each number."""
+"""The least and the greatest value of each number."""
 
 
 @dataclass(frozen=True)
@@ -44,47 +44,49 @@ class GuideConfig:
     max_depth:             deepest nesting of a schema
     max_values:            most values in a schema's JSON, and most choices
     max_rules:             most rules of a grammar
-    max_schema_steps:      most steps that rewriting a guide may take in all, as a schema into what
-                           backends enforce; a million take about a second, in which other threads
-                           run slower
+    max_schema_steps:      most steps in all for rewriting a guide, such as a schema, into a form
+                           that backends enforce; a million steps take about a second, in which
+                           other threads run slower
     compile_timeout_s:     longest compile, seconds
-    isolate_compiles:      a new guide is compiled first in a process of its own, which is killed
-                           where it outruns compile_timeout_s or max_compile_bytes, and by the
-                           engine only once that has gone well: for guides of strangers, as
-                           `specguide serve` has it unless told otherwise. False: it is compiled on
-                           a thread, which cannot be stopped and whose memory has no limit
+    isolate_compiles:      compile a new guide in a process of its own first, which is killed where
+                           it exceeds compile_timeout_s or max_compile_bytes; the engine compiles it
+                           only after that has gone well. For guides of strangers; the default of
+                           `specguide serve`. False: compile it on a thread, which cannot be stopped
+                           and whose memory has no limit
     max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
     cache_bytes:           budget of the compiled-grammar cache, bytes
-    num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that
-                           take long go on beside
+    num_compile_threads:   grammars that are compiled at once; with isolate_compiles, as many again
+                           that take long
     num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
-    target_wait_us:        how long the target's rows are still waited for when it has come to
-                           them, with its last product or behind it, microseconds; a slot later
-                           than that is held. Left out: on a GPU an iteration's time shared among
-                           its requests, which is what holding one costs; on a CPU deadline_us
-    draft_wait_us:         how long the drafter's rows are still waited for when its step has come
-                           to them, microseconds; without a row it guesses. Left out: 20 on a GPU,
-                           on a CPU deadline_us
+    target_wait_us:        longest wait for late target rows, microseconds, once the target has
+                           reached its last matrix product; a slot whose rows come later is held.
+                           Left out: on a GPU the time of an iteration divided by its requests,
+                           which is what holding one of them costs; on a CPU deadline_us
+    draft_wait_us:         longest wait for late drafter rows, microseconds, once the drafter's step
+                           needs them; without a row the drafter guesses. Left out: 20 on a GPU,
+                           deadline_us on a CPU
     max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
                            compact. Not for schemas inside of grammars, which say it themselves
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
     key_order:             order of a JSON object's properties where its guide does not say:
-                           "schema": the schema's, and others behind them, unless a schema can be
-                           enforced in any order alone; "any": any order, each property once
-    schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
-                           or the path of a JSON file of such a mapping; nothing is ever fetched.
-                           Not for schemas inside of grammars
-    assert_formats:        strings of JSON Schemas must be of their `format`; False: it is an
-                           annotation, as a validator reads it that was not told otherwise. Not for
-                           schemas inside of grammars
+                           "schema": the schema's order, other properties after these, and any order
+                           where a schema can only be enforced so; "any": any order, each property
+                           once
+    schema_documents:      JSON Schemas that guides may refer to: a mapping from the URIs that a
+                           `$ref` names, or the path of a JSON file with such a mapping; nothing is
+                           ever fetched. Not for schemas inside of grammars
+    assert_formats:        strings must match the `format` of their JSON Schema; False: `format` is
+                           an annotation, as validators treat it by default. Not for schemas inside
+                           of grammars
     allow_truncation:      guided outputs may be cut off by max_tokens, whatever a request says;
                            else they end in time
-    callbacks:             "native": host functions; "polling": a thread that polls for them and
-                           keeps a core busy while iterations run. Left out: polling on a GPU, where
-                           host functions may be called late, else native
+    callbacks:             how CUDA calls the grammar: "native": host functions; "polling": a thread
+                           that polls for calls and keeps a core busy while iterations run. Left
+                           out: polling on a GPU, where host functions may be called late, else
+                           native
     """
 
     backend: str = "auto"

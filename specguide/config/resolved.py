@@ -1,5 +1,5 @@
-"""Owns what a configuration comes to with a model on a device: every choice that was left open is
-made here, once."""
+"""Owns ResolvedConfig: every choice that the configuration leaves open is made here, once, from the
+facts about model and device."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from specguide.host import env
 
 _AUTO_LEN = -1
 _NUM_FORCED_BY_AUTO = 8
-# A burst of prompts is computed at nearly the full rate of an 8B model's products, and others'
-# tokens still come thirty times a second; where decoding takes longer, prompts keep up with it.
+# Within this bound, an 8B model computes a burst of prompts at nearly its full rate, while decoding
+# requests still get tokens thirty times a second. Where decoding alone takes longer, the bound
+# grows with it, so that prompts keep up.
 _GPU_MAX_STEP_S = 0.025
 _GPU_MIN_SLOWDOWN = 3.5
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft.
+# On a GPU, a wait for one slot's row delays the whole batch for the sake of one draft.
 _GPU_DRAFT_WAIT_US = 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a configuration cannot know.
+    """The facts about device and model that a configuration cannot know.
 
     device:        "cpu" or "cuda:INDEX"
-    dtype:         torch's name of what the models compute in
-    max_positions: the target's context, tokens
+    dtype:         torch's name of the dtype that the models compute in
+    max_positions: the target's context length, tokens
     own_head:      method of the draft head that belongs to the target; None: it has none
     has_fp8_cache: the target's checkpoint asks for keys and values in 8-bit floats
     """
@@ -52,12 +53,11 @@ class Facts:
 class CallbackConfig:
     """How the callbacks of the grammar stream are called, and how long they wait.
 
-    polls:          by a thread that polls for them, not as host functions
+    polls:          a thread polls for calls; else CUDA calls host functions
     num_threads:    worker threads of the grammar executor
     deadline_us:    longest wait for any row, microseconds
-    draft_wait_us:  longest wait for the drafter's rows once its step has come to them,
-                    microseconds
-    target_wait_us: the same of the target's rows. None: an iteration's time shared among its
+    draft_wait_us:  longest wait for the drafter's rows once its step needs them, microseconds
+    target_wait_us: the same for the target's rows. None: the time of an iteration divided by its
                     requests, which the executor measures
     """
 
@@ -70,20 +70,23 @@ class CallbackConfig:
 
 @dataclass(frozen=True)
 class ResolvedConfig:
-    """An EngineConfig whose every choice is made; what is not named here is as there.
+    """An EngineConfig in which every choice is made. EngineConfig describes the fields that are not
+    named here.
 
-    spec:          never by the method "auto"; num_draft_tokens is a tree's depth. None: no drafts
-    layout:        the drafts that there may be
+    spec:          its method is never "auto"; for a tree, num_draft_tokens is the depth. None: no
+                   drafts
+    layout:        the draft layout: all drafts that there may be
     guide:         how grammars are compiled; None: there are no guides
-    callbacks:     how they run; None: there are no guides
+    callbacks:     how grammars run; None: there are no guides
     device, dtype: as in Facts
-    cache_dtype:   torch's name of what keys and values are held in
+    cache_dtype:   torch's name of the dtype of keys and values
     max_model_len: longest prompt plus output, tokens
-    may_shorten:   where the KV cache has no room for it, as much as it has room for
+    may_shorten:   the engine may lower max_model_len to what the KV cache has room for
     max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
-    min_slowdown:  how many times as long as without prompts it may take in any case
+    min_slowdown:  how many times as long as without prompts an iteration may take, whatever
+                   max_step_s says
     lag:           iterations that are launched before the results of an earlier one are read
-    enforce_eager: run iterations kernel by kernel, as a CPU and stages always do
+    enforce_eager: run iterations kernel by kernel, as on a CPU and with several stages
     """
 
     model: str | Path | None
@@ -122,17 +125,18 @@ class ResolvedConfig:
 
     @property
     def is_adaptive(self) -> bool:
-        """Each iteration drafts as much as gains most."""
+        """Whether each iteration drafts as much of the layout as gains most tokens a second."""
         return self.spec is not None and self.spec.adaptive
 
     @property
     def guided_drafts(self) -> bool:
-        """Drafts are chosen among what the grammar allows."""
+        """Whether drafts are chosen among the tokens that the grammar allows."""
         return self.spec is None or self.spec.guided_drafts
 
 
 def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
-    """Make the choices that were left open. Raises InvalidParams for what does not fit."""
+    """Make the choices that were left open. Raises InvalidParams for a setting that does not fit
+    the model or device."""
     if config.spec is not None:
         config = replace(config, spec=_resolved_spec(config.spec, facts.own_head))
     return ResolvedConfig(
@@ -183,7 +187,7 @@ def _step_bounds(max_step_ms: float | None, *, is_gpu: bool) -> dict[str, float]
 
 
 def _callback_config(guide: GuideConfig, *, is_gpu: bool) -> CallbackConfig:
-    """How the callbacks of guides run on a device: the choices that `guide` leaves open."""
+    """How grammar callbacks run on a device, with the choices made that `guide` leaves open."""
     target_wait_us = None if is_gpu else guide.deadline_us
     draft_wait_us = _GPU_DRAFT_WAIT_US if is_gpu else guide.deadline_us
     return CallbackConfig(
@@ -202,7 +206,7 @@ def _resolved_spec(spec: SpecConfig, own_head: str | None) -> SpecConfig:
 
 
 def _chosen_method(spec: SpecConfig, own_head: str | None) -> SpecConfig:
-    """What "auto" comes to."""
+    """The settings that "auto" stands for: the target's own head, else suffix drafts."""
     if own_head is None:
         num_forced = spec.num_forced_tokens or _NUM_FORCED_BY_AUTO
         return replace(spec, method="suffix", num_forced_tokens=num_forced)

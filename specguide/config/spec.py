@@ -20,36 +20,38 @@ class SpecConfig:
 
     method:            "eagle3", "peagle" or "mtp": a draft head, of which "peagle" makes all its
                        drafts in one pass; "draft_model": a small model with the target's tokenizer.
-                       Without any model: "ngram", what followed the last tokens
-                       when they were in the request's text most recently (prompt lookup); "suffix",
-                       what followed most often the longest end of the text that was there before,
-                       in its own text or in outputs of earlier requests (suffix drafting);
-                       "grammar", forced tokens alone. "auto": the head that belongs to the target,
-                       EAGLE3 for the shipped model and MTP where the target's folder has such
-                       layers, in trees of up to 60 nodes or, where num_forced_tokens is given, in
-                       chains with these; else "suffix" with 8 forced tokens or as many as are
-                       given. Adaptive
-    model:             folder of the head or small model; left out: the shipped head, and for "mtp"
-                       with another target than the shipped one the target's own folder
+                       Without any model: "ngram": the tokens that followed the last few tokens at
+                       their latest earlier place in the request's text (prompt lookup); "suffix":
+                       the tokens that most often followed the longest suffix of the text that
+                       occurred before, in this text or in outputs of earlier requests (suffix
+                       drafting); "grammar": only forced tokens. "auto": the head that belongs to
+                       the target, EAGLE3 for the shipped model and MTP where the target's folder
+                       has such layers, in trees of up to 60 nodes, or in chains where
+                       num_forced_tokens is given; else "suffix" with 8 forced tokens, or as many as
+                       are given. It is adaptive
+    model:             folder of the head or small model; left out: the shipped head, or for "mtp"
+                       with a target that is not the shipped one, the target's own folder
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar"
-                       makes none, and of a tree it is the depth, whatever is given here
+                       makes none; for a tree K is its depth, whatever is given here
     tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape,
                        in which the r-th child of a node is the r-th likeliest token, or a
                        `TreeShape` of your own; left out: a chain. On the command line
                        TOP_K,DEPTH,NODES, for example 10,6,60
-    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32;
-                       "grammar" needs 1
+    num_forced_tokens: F, further drafts where the grammar forces text; K + F is at most 32;
+                       "grammar" needs at least 1
     prompt_lookup_min: fewest tokens that "ngram" looks for, 1 to 16
     prompt_lookup_max: most tokens that "ngram" looks for, 1 to 16
-    guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among
-                       all tokens, so that verification alone is guided; outputs are the same
-    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and
-                       what it takes: of a tree also a smaller one or a chain, and of anything
-                       nothing, so that drafts that are never accepted cost next to nothing
-    synthetic_acceptance: for measuring alone, with random weights: accept drafts at random, so many
+    guided_drafts:     drafts are chosen among the tokens that the grammar allows; False, for
+                       comparison: among all tokens, so that only verification is guided; outputs
+                       are the same
+    adaptive:          each iteration drafts as much as gains most tokens a second, judged by what
+                       is accepted and how long iterations take: the whole, a smaller tree or a
+                       chain, or nothing, so that drafts that are never accepted cost next to
+                       nothing
+    synthetic_acceptance: only for measuring with random weights: accept drafts at random, this many
                        tokens an iteration on average, golden token included, 1 to K + 1, whatever
-                       the target says. Outputs are then worthless, though in their grammar. For
-                       chains of a draft head or model
+                       the target says. Outputs are then worthless, though they match their grammar.
+                       For chains of a draft head or model
     quantization:      "fp8" or "int4": the head's or small model's weights are rounded as they are
                        read; only acceptance can suffer. Left out: they stay as they are
     """
@@ -136,12 +138,12 @@ class SpecConfig:
 
     @property
     def shape(self) -> DraftShape:
-        """How the drafts stand to one another."""
+        """Whether drafts form a chain or a tree, and which."""
         return self.tree or CHAIN
 
     @property
     def layout(self) -> DraftLayout:
-        """The drafts that there may be; of "auto" not all, since what it comes to depends on the
-        target."""
+        """All drafts that there may be. With "auto" the layout is provisional, since the method
+        depends on the target."""
         method = method_named(self.method)
         return self.shape.layout(method.chain(self.num_draft_tokens, self.num_forced_tokens))

@@ -1,4 +1,4 @@
-"""What this process finds where it runs, and how it lives there.
+"""The host that this process runs on: its machine, environment, packages and processes.
 
 `machine` counts processor cores and memory, `env` reads every environment variable, `release` knows
 the installed release and its extras, `transformers_import` imports that library when it is first

@@ -11,8 +11,8 @@ _HUGE_PAGES = "glibc.malloc.hugetlb"
 
 
 def data_dir() -> Path | None:
-    """Folder with the JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`),
-    or None."""
+    """The folder of JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`), or
+    None."""
     value = os.environ.get("SPECGUIDE_DATA")
     return Path(value) if value else None
 
@@ -20,22 +20,22 @@ def data_dir() -> Path | None:
 def num_forward_threads() -> int:
     """Threads of a forward pass on a CPU: `OMP_NUM_THREADS`, else half the cores.
 
-    A thread for every core would leave none to the grammar, and one late thread stalls each
-    product.
+    One thread per core would leave no core for the grammar, and each matrix product waits for its
+    slowest thread.
     """
     value = os.environ.get("OMP_NUM_THREADS")
     return int(value) if value and value.isdecimal() else max(1, machine.num_cores() // 2)
 
 
 def num_grammar_threads() -> int:
-    """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less
-    two, 1 to 14."""
+    """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: all cores but
+    two, at least 1 and at most 14."""
     value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")
     return int(value) if value else max(1, min(14, machine.num_cores() - 2))
 
 
 def num_compile_threads() -> int:
-    """Threads that compile kernels for a GPU before there are requests: the cores, at most 16."""
+    """Threads that compile GPU kernels at start: one per core, at most 16."""
     return min(16, machine.num_cores())
 
 
@@ -46,21 +46,21 @@ def native_grammars_enabled() -> bool:
 
 
 def ranks_key() -> str | None:
-    """What hosts whose ranks run one model together know of each other (`SPECGUIDE_RANKS_KEY`), or
+    """The secret that hosts share whose ranks run one model together (`SPECGUIDE_RANKS_KEY`), or
     None."""
     return os.environ.get("SPECGUIDE_RANKS_KEY")
 
 
 def shares_memory() -> bool:
-    """False when `SPECGUIDE_SHARED_MEMORY=0` asks ranks on GPUs to sum by NCCL, and not in memory
-    that they share."""
+    """False when `SPECGUIDE_SHARED_MEMORY=0` asks ranks on GPUs to sum with NCCL instead of in
+    shared memory."""
     return os.environ.get("SPECGUIDE_SHARED_MEMORY", "") not in ("0", "false")
 
 
 def prefer_huge_pages() -> None:
-    """Let the heaps of processes that are started from here on be in huge pages, where the system
-    has these (`GLIBC_TUNABLES`, which may say otherwise). Code that a request runs once finds its
-    data with fewer misses then."""
+    """Put the heaps of all processes that are started from now on into huge pages, where the system
+    has them. `GLIBC_TUNABLES` may forbid it. Code that runs once per request then has fewer TLB
+    misses."""
     told = os.environ.get("GLIBC_TUNABLES", "")
     if _HUGE_PAGES not in told:
         os.environ["GLIBC_TUNABLES"] = f"{told}:{_HUGE_PAGES}=1".lstrip(":")

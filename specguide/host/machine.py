@@ -1,7 +1,7 @@
-"""Owns what this process may take of its machine: processor cores and memory.
+"""Owns how many processor cores and how much memory this process may use.
 
-A container sees all cores and all memory of its machine. What it may take is a limit of its control
-groups: https://docs.kernel.org/admin-guide/cgroup-v2.html, and the files of version 1 in
+A container sees all cores and all memory of its machine. Its control groups limit how much of them
+it may use: https://docs.kernel.org/admin-guide/cgroup-v2.html, and the files of version 1 in
 https://docs.kernel.org/admin-guide/cgroup-v1/.
 """
 
@@ -18,9 +18,9 @@ _MEMORY = Path("/proc/meminfo")
 
 
 def num_cores() -> int:
-    """Cores that this process may keep busy, 1 at least: the cores that it may run on, or fewer
+    """Cores that this process may keep busy, at least 1: the cores that it may run on, or fewer
     where its processor time is limited."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    affinity = getattr(os, "sched_getaffinity", None)  # only Linux has it
     allowed = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, min([allowed, *_quotas()]))
 
@@ -39,7 +39,7 @@ def _free_on_machine() -> int:
 
 
 def _quotas() -> Iterator[int]:
-    """The cores that each of this process's control groups may keep busy, where that is limited."""
+    """For each control group of this process that limits it: cores that the group may keep busy."""
     for group in _groups("cpu"):
         words = _words(group / "cpu.max") or [
             *_words(group / "cpu.cfs_quota_us"),
@@ -50,8 +50,8 @@ def _quotas() -> Iterator[int]:
 
 
 def _free_in_groups() -> Iterator[int]:
-    """The bytes that each of this process's control groups can still take, where that is limited.
-    Cached parts of files count as free, as they do in the machine's own figure."""
+    """For each control group of this process that limits it: bytes that the group can still take.
+    Cached file pages count as free, as in the machine's own figure."""
     for group in _groups("memory"):
         limit = _words(group / "memory.max") or _words(group / "memory.limit_in_bytes")
         used = _words(group / "memory.current") or _words(group / "memory.usage_in_bytes")
@@ -62,8 +62,8 @@ def _free_in_groups() -> Iterator[int]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Folders of the control groups that limit this process, the innermost first. Where a container
-    sees its own folder alone, that is the root, whatever name the process's group has outside."""
+    """Folders of the control groups that limit this process, the innermost first. In a container
+    that sees only its own folder, that folder is the root, whatever the group's name outside."""
     for line in _PROCESS.read_text().splitlines() if _PROCESS.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if not controllers or controller in controllers.split(","):
@@ -73,7 +73,7 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _words(file: Path) -> list[str]:
-    """The words of a file; none where there is no such file."""
+    """The words of a file; an empty list where there is no such file."""
     try:
         return file.read_text().split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Owns which release of specguide this is, and what is told where an extra is not installed."""
+"""Owns the version of the installed release, and the error for an extra that is not installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specguide.errors import InvalidParams
 
 
 def installed_version() -> str | None:
-    """None where specguide runs from a checkout that is not installed."""
+    """The version of specguide; None where it runs from a checkout that is not installed."""
     try:
         return version("specguide")
     except PackageNotFoundError:
@@ -18,16 +18,18 @@ def installed_version() -> str | None:
 
 
 def versions() -> str:
-    """Versions of what processes of several hosts must have alike."""
+    """The versions that must be the same on all hosts that run one model together."""
     return f"specguide {installed_version()}, torch {version('torch')}"
 
 
 @contextmanager
 def extra(name: str, what: str, param: str | None = None) -> Iterator[None]:
-    """A context for imports of what an extra installs. Raises InvalidParams where it is not.
+    """A context for imports of packages that an extra installs. Raises InvalidParams where one is
+    not installed.
 
-    what:  needs it
-    param: as of the error
+    name:  the extra
+    what:  what needs the package, for the message
+    param: the error's `param`
     """
     try:
         yield

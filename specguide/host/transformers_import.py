@@ -1,5 +1,5 @@
-"""Owns the first import of transformers, which takes most of a second, so that whoever needs it
-imports it then."""
+"""Owns the first import of transformers. It takes most of a second, so it happens only when
+something needs it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _LOCK = threading.Lock()
 def import_transformers() -> None:
     """Import transformers as a whole, once, before anything is imported from it.
 
-    It puts another module in its own place while it is imported: a thread that imports from it
-    meanwhile would wait, and then look for names in the first one, which lacks them.
+    While it is imported, it replaces its own module by another. A second thread that imports from
+    it at that time would wait, then look for names in the first module, which does not have them.
     """
     with _LOCK:
         import transformers  # noqa: F401

@@ -1,5 +1,5 @@
-"""Owns how the values of a dataclass's fields are converted when they are given, so that no object
-changes itself afterwards, and checked against the types that they are declared with."""
+"""Owns how the values of a dataclass's fields are checked against their declared types, and
+converted when they are set, so that no frozen object has to change itself afterwards."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WORDS: Mapping[Any, str] = {
 
 
 def check_types(config: Any) -> None:
-    """Raises InvalidParams for a field of a dataclass that has another type than its hint says;
-    numbers may be numpy's, and tuples lists."""
+    """Raises InvalidParams for a field whose value does not have the type of its hint. A number may
+    be one of numpy's, and a tuple may be a list."""
     hints = get_type_hints(type(config))
     for entry in fields(config):
         hint = hints[entry.name]
@@ -45,7 +45,7 @@ def _is_a(value: Any, kind: Any) -> bool:
 
 
 def converted(default: Any, convert: Callable[[Any], Any]) -> Any:
-    """The default of a dataclass's field that keeps `convert(value)` of each value it is given."""
+    """The default for a dataclass field that stores `convert(value)` of each value it is given."""
     return _Converted(default, convert)
 
 

@@ -1,4 +1,4 @@
-"""Owns what a GGUF file says before its weights are read: where it is, its metadata, its tensors.
+"""Owns the header of a GGUF file: how the file is found, its metadata and its list of tensors.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -21,7 +21,7 @@ SUFFIX = ".gguf"
 _OTHER_WEIGHTS = ("*.safetensors", "*.bin")
 _EMBEDDINGS = "token_embd.weight"
 _ARRAY, _LENGTH = struct.Struct("<IQ"), struct.Struct("<Q")
-"""What stands before an array: its kind and length. Before a string: its length."""
+"""The prefix of an array: its kind and length. The prefix of a string: its length."""
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _END_NAMES = frozenset(
     (
@@ -29,17 +29,21 @@ _END_NAMES = frozenset(
         *("<end_of_turn>", "<end_of_utterance>", "<|return|>", "<｜end▁of▁sentence｜>"),
     )
 )
-"""Control tokens at which llama.cpp ends an answer, whatever ids a file states: of early files of
-Llama 3 the one end is <|end_of_text|>, and the model writes <|eot_id|>."""
+"""Control tokens at which llama.cpp ends an answer, whatever end ids a file states. Early files of
+Llama 3 state only <|end_of_text|>, while the model writes <|eot_id|>."""
 CONTROL, USER_DEFINED = 3, 4
-"""Values in `tokenizer.ggml.token_type` of tokens that text is searched for before it is
+"""Values in `tokenizer.ggml.token_type` of special tokens: text is split at them before it is
 tokenized."""
 
 
 @dataclass(frozen=True, eq=False)
 class GgufHeader:
-    """metadata: without its arrays, whose bytes are in `arrays`;  tensors: by name, each a
-    `gguf.ReaderTensor`, whose data is mapped into memory"""
+    """The header of a file.
+
+    metadata: single values by name
+    tensors:  by name, each a `gguf.ReaderTensor`, whose data is mapped into memory
+    arrays:   the bytes of the metadata's arrays, by name
+    """
 
     metadata: Mapping[str, Any]
     tensors: Mapping[str, Any]
@@ -47,7 +51,7 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """As GGUF calls it, say "llama"."""
+        """The architecture as GGUF names it, for example "llama"."""
         return str(self.metadata["general.architecture"])
 
     @property
@@ -59,7 +63,7 @@ class GgufHeader:
 
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
-        """Ids of the tokens that end an answer, first those that the file states; may be empty."""
+        """Ids of the tokens that end an answer, those that the file states first; may be empty."""
         stated = (self.metadata.get(f"tokenizer.ggml.{name}") for name in _END_TOKENS)
         named = (
             token_id
@@ -71,7 +75,7 @@ class GgufHeader:
 
     @cached_property
     def tokens(self) -> tuple[tuple[str, int], ...]:
-        """Name and kind of each token of the vocabulary; empty where kinds are not stated."""
+        """Name and kind of each token of the vocabulary; empty where the file states no kinds."""
         names = self.strings("tokenizer.ggml.tokens")
         return tuple(zip(names, self.integers("tokenizer.ggml.token_type"), strict=False))
 
@@ -93,10 +97,10 @@ class GgufHeader:
 
 
 def find_gguf(place: Path) -> Path | None:
-    """The GGUF file that a checkpoint is: the file itself, or the only one of a folder without
-    config.json, or without weights of another form. None: a folder of another form.
+    """The GGUF file of a checkpoint: `place` itself, or the only GGUF file of a folder that has no
+    config.json or no weights of another format. None: the checkpoint has another format.
 
-    Raises CheckpointError where there is no such file or folder, and for a folder with several.
+    Raises CheckpointError where there is no such file or folder, or several GGUF files.
     """
     if place.suffix == SUFFIX and not place.is_dir():
         if not is_file(place):
@@ -114,12 +118,12 @@ def find_gguf(place: Path) -> Path | None:
 
 
 def read_header(path: Path) -> GgufHeader:
-    """The header of a GGUF file. Raises CheckpointError where the file is damaged or one of several
-    parts, or where the `gguf` package is not installed."""
+    """The header of a GGUF file. Raises CheckpointError where the file is damaged or is one part of
+    a split file, or where the `gguf` package is not installed."""
     library()
     try:
         header = _read(path, path.stat().st_mtime_ns)
-    except Exception as error:  # of a damaged file the reader raises many kinds
+    except Exception as error:  # for a damaged file, the reader raises many kinds
         raise CheckpointError(
             f"{path}: cannot be read as GGUF (truncated or damaged?): {error}"
         ) from None
@@ -144,7 +148,8 @@ def library() -> ModuleType:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, modified_ns: int) -> GgufHeader:
-    """Kept, since several ask one after another. modified_ns: tells a file from its successor"""
+    """Reads a header. Cached, since several callers ask for the same one. modified_ns: a part of
+    the cache key, so that a changed file is read again"""
     reader = _reader_class()(path)
     metadata = {
         name: _value(field) for name, field in reader.fields.items() if len(field.data) == 1
@@ -159,8 +164,8 @@ def _value(field: Any) -> Any:
 
 
 def _reader_class() -> Any:
-    """gguf's reader, that passes over arrays: it makes objects of each of the 100,000 entries of a
-    vocabulary, which takes seconds."""
+    """gguf's reader, changed to skip over arrays: it would make an object of each of the 100,000
+    entries of a vocabulary, which takes seconds."""
     gguf = library()
     kinds: Any = gguf.GGUFValueType
 

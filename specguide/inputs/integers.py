@@ -1,5 +1,5 @@
-"""Owns what counts as an integer or a number: Python's own and those of numpy and torch, but no
-truth value."""
+"""Owns what counts as an integer or a real number: those of Python, numpy and torch, but never a
+bool."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def is_int(value: Any) -> bool:
-    """Whether a value is an int of Python's and no truth value."""
+    """Whether a value is a Python int, and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def as_int(value: Any) -> Any:
-    """An integer of any library as an int; what is none, as it is. One in an array of some
-    dimension is none."""
+    """An integer of any library as an int; any other value unchanged. Only a 0-dimensional array
+    counts as an integer."""
     if (
         isinstance(value, int)
         or getattr(value, "ndim", 0) != 0
@@ -30,13 +30,13 @@ def as_int(value: Any) -> Any:
 
 
 def as_real(value: Any) -> Any:
-    """A real number of any library as an int or a float; what is none, as it is."""
+    """A real number of any library as an int or a float; any other value unchanged."""
     value = as_int(value)
     is_other = isinstance(value, numbers.Real) and not isinstance(value, int)
     return float(value) if is_other else value
 
 
 def as_ints(values: Iterable[Any]) -> list[Any]:
-    """`as_int` of each, for an array too. Raises TypeError for what has no elements."""
+    """`as_int` of each element, also of an array. Raises TypeError for a value without elements."""
     plain = list(values.tolist() if hasattr(values, "tolist") else values)
     return plain if set(map(type, plain)) <= {int} else [as_int(value) for value in plain]

@@ -1,5 +1,5 @@
-"""Owns how the JSON files of a model folder are read: what is wrong with one is a CheckpointError
-that names it."""
+"""Owns how the JSON files of a model folder are read. Each fault is a CheckpointError that names
+the file or the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHER_FORMS = {
     "params.json": "has params.json and no config.json, as Meta's and Mistral's own formats have; "
     "take the model in Hugging Face's format",
 }
-"""What a folder without config.json is that holds a file or folder of this name."""
+"""What a folder without config.json is, by a file or folder that it holds."""
 _LFS_POINTER = b"version https://git-lfs"
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -32,7 +32,7 @@ _SHOWN.maxstring = _SHOWN.maxother = 60
 
 @contextmanager
 def naming(place: Path) -> Iterator[None]:
-    """Put the file or folder in front of the message of a CheckpointError."""
+    """Put the file or folder before the message of a CheckpointError that is raised inside."""
     try:
         yield
     except CheckpointError as error:
@@ -40,8 +40,8 @@ def naming(place: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise CheckpointError where there is no such folder, or it holds an adapter (LoRA), as PEFT
-    stores one: its model would run without it."""
+    """Raise CheckpointError where there is no such folder, or where it holds an adapter (LoRA) as
+    PEFT stores it: the model would run without its adapter."""
     try:
         is_there = folder.is_dir()
     except OSError:  # a name that is too long for the file system
@@ -60,8 +60,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _mend(folder: Path) -> str:
-    """What to do where there is no such folder, with "; " in front; empty where nothing is
-    known."""
+    """What to do about a missing folder, with "; " in front; "" where nothing is known."""
     if is_file(folder):
         return "; name the folder that holds it"
     is_of_hub = len(folder.parts) == 2 and folder.parts[0][0] not in "/.~"
@@ -69,7 +68,7 @@ def _mend(folder: Path) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """True where a file can be read; False for a folder, a pipe, and a name that cannot be one."""
+    """True for a regular file; False for a folder, a pipe, and a name that no file can have."""
     try:
         return path.is_file()
     except OSError:
@@ -77,7 +76,7 @@ def is_file(path: Path) -> bool:
 
 
 def check_fetched(path: Path) -> None:
-    """Raise CheckpointError for what Git leaves in the place of a large file."""
+    """Raise CheckpointError for a pointer of Git LFS in place of the file itself."""
     with path.open("rb") as file:
         if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
             raise CheckpointError(
@@ -87,7 +86,7 @@ def check_fetched(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; raises CheckpointError when there is none."""
+    """The JSON object in a file. Raises CheckpointError where the file holds none."""
     try:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path}: is not a file")
@@ -111,7 +110,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value as an error message shows it: as Python writes it, cut where it is long or deep."""
+    """A value for an error message: its repr, shortened where it is long or deep."""
     return _SHOWN.repr(value)
 
 
@@ -172,8 +171,8 @@ def flag(config: Mapping[str, Any], name: str, default: bool = False) -> bool:
 def token_ids(
     config: Mapping[str, Any], name: str, vocab_size: int = LARGEST_SIZE
 ) -> tuple[int, ...] | None:
-    """Ids as Hugging Face writes them: one, or a list; None where they are missing or null. Raises
-    CheckpointError."""
+    """Token ids as Hugging Face writes them, one id or a list; None where they are missing or null.
+    Raises CheckpointError."""
     value = config.get(name)
     if value is None:
         return None
@@ -187,7 +186,7 @@ def token_ids(
 
 
 def _without_contradiction(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these fields; ValueError where one is stated twice with different values."""
+    """The fields as a dict. Raises ValueError where a name comes twice with different values."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found and found[name] != value:
