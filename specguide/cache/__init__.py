@@ -1,4 +1,4 @@
-"""The paged KV cache: page bookkeeping and page memory."""
+"""The paged KV cache: which pages are in use, their memory, and how many there are."""
 
 from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator

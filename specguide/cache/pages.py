@@ -1,9 +1,10 @@
-"""Owns which KV pages are free, held and remembered. PageAllocator is their only mutator.
+"""Owns which KV pages are free, held and remembered: the prefix cache. Only PageAllocator changes
+this.
 
-A page whose positions are all of verified tokens never changes again, so requests with the same
-tokens up to its end may share it. Such a page is published under a key that stands for those
-tokens, its own and all before them. When nobody holds it any more it is remembered, and is found
-again until its place is needed for something else.
+A page that is full of verified tokens never changes again, so requests with the same tokens up to
+its end may share it. Such a page is published under a key that stands for all these tokens, those
+of the page and those before it. When no request holds it any more, it is remembered: it can be
+found again until its memory is needed for something else.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ PageKey = bytes
 
 
 class PageAllocator:
-    """Hands out the page ids 0 … num_pages - 1; the page that was freed last goes out first,
-    remembered pages go last.
+    """Hands out the page ids 0 … num_pages - 1: the page that was freed last first, remembered
+    pages last.
 
-    One page id stands for the same page in every layer of a KVCache, the drafter's included.
+    A page id stands for one page in every layer of a KVCache, the drafter's included.
     """
 
     def __init__(self, num_pages: int) -> None:
@@ -29,9 +30,9 @@ class PageAllocator:
         self._num_pages = num_pages
         self._free = list(range(num_pages - 1, -1, -1))
         self._num_holders: dict[int, int] = {}
-        self._pages: dict[PageKey, int] = {}  # published
-        self._keys: dict[int, PageKey] = {}  # the other way round
-        # published and not held, longest unused first
+        self._pages: dict[PageKey, int] = {}  # published pages by key
+        self._keys: dict[int, PageKey] = {}  # their keys by page
+        # pages that are published and not held, the longest unused first
         self._remembered: OrderedDict[int, None] = OrderedDict()
 
     @property
@@ -50,7 +51,7 @@ class PageAllocator:
         return len(self._remembered)
 
     def allocate(self, num_pages: int) -> tuple[int, ...]:
-        """Takes `num_pages` pages. Raises EngineError, and takes none, when fewer are free."""
+        """Takes `num_pages` pages. Raises EngineError, and takes none, where fewer are free."""
         if num_pages < 0:
             raise ValueError(f"cannot allocate {num_pages} pages")
         if num_pages > self.num_free:
@@ -70,7 +71,7 @@ class PageAllocator:
         return pages
 
     def share(self, key: PageKey) -> int | None:
-        """Takes the page that is published under the key, beside its other holders; None where
+        """Takes the page that is published under the key, which others may hold too; None where
         there is none."""
         page = self._pages.get(key)
         if page is not None:
@@ -83,22 +84,22 @@ class PageAllocator:
         return key in self._pages
 
     def publish(self, page: int, key: PageKey) -> None:
-        """Puts a page that is held under the key, so that `share` finds it. Nothing changes where
-        another page is under it. Raises EngineError for a page that is not held."""
+        """Publishes a held page under the key, so that `share` finds it. Does nothing where the key
+        has another page already. Raises EngineError for a page that is not held."""
         if self._num_holders.get(page, 0) < 1:
             raise EngineError(f"cannot publish KV page {page}: it is not taken")
         if key not in self._pages and page not in self._keys:
             self._pages[key], self._keys[page] = page, key
 
     def free(self, pages: Iterable[int]) -> None:
-        """Gives `pages` back. Raises EngineError, and frees none, when one of them is not taken or
+        """Gives `pages` back. Raises EngineError, and frees none, where one of them is not held or
         comes twice."""
         pages = tuple(pages)
         strangers = [page for page in pages if page not in self._num_holders]
         if strangers or len(set(pages)) != len(pages):
             which = f"{strangers} are not taken" if strangers else f"a page comes twice in {pages}"
             raise EngineError(f"cannot free KV pages: {which}")
-        for page in reversed(pages):  # so that of a sequence's pages the last is forgotten first
+        for page in reversed(pages):  # so that a sequence's last page is forgotten first
             self._num_holders[page] -= 1
             if self._num_holders[page] == 0:
                 del self._num_holders[page]
@@ -108,7 +109,7 @@ class PageAllocator:
                     self._free.append(page)
 
     def forget(self) -> None:
-        """Takes all pages from under their keys, for when it is in doubt what they hold."""
+        """Forgets all published keys, for when the contents of pages are in doubt."""
         self._free += self._remembered
         self._remembered.clear()
         self._pages.clear()

@@ -1,4 +1,5 @@
-"""Owns how large a KV cache may be: what the device has left once everything else has its place."""
+"""Owns the size of the KV cache: by default, what the device's memory has left once everything else
+is allocated."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CacheSize:
-    """What a KV cache holds.
+    """How large a KV cache is.
 
     num_pages:     pages in all
     page_size:     tokens a page
     num_bytes:     memory of all layers, the drafter's included
     max_model_len: tokens of a request of full context
-    request_pages: pages of such a request, those of drafts behind its end included
+    request_pages: pages of such a request, with room for drafts beyond its end
     """
 
     num_pages: int
@@ -49,10 +50,10 @@ class CacheNeeds:
 
     page_bytes:       bytes that one page takes over all layers
     max_model_len:    tokens of a request of full context
-    request_pages:    its pages, those of drafts behind its end included
-    least_pages:      the same of the shortest context with which an engine is of use
+    request_pages:    pages of such a request, with room for drafts beyond its end
+    least_pages:      pages of a request of the shortest context with which an engine is useful
     max_batch_size:   requests that run at once
-    activation_bytes: what iterations need beside weights and cache
+    activation_bytes: memory that iterations need beside weights and cache
     """
 
     page_bytes: int
@@ -64,8 +65,8 @@ class CacheNeeds:
 
 
 def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> CacheSize:
-    """The size of the cache on `device`, where the weights are already. Raises InvalidParams where
-    it is too small, or finds no room."""
+    """The size of the cache on `device`, which has the weights already. Raises InvalidParams where
+    the cache would be too small, or memory has no room for it."""
     num_pages = config.num_pages
     if num_pages is None:
         num_bytes, whence = _available(config, needs, device)
@@ -93,7 +94,7 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
 
 
 def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> tuple[int, str]:
-    """Bytes for the cache, and in words where that number comes from."""
+    """Bytes for the cache, and words that say where this number comes from."""
     if config.kv_cache_memory_bytes is not None:
         return config.kv_cache_memory_bytes, "kv_cache_memory_bytes is"
     if device.type != "cuda":
@@ -110,7 +111,7 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
 
 
 def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> None:
-    """Raises InvalidParams where a size that is given is more than there is memory."""
+    """Raises InvalidParams where the configured size is more than the free memory."""
     given = [name for name in ("num_pages", "kv_cache_memory_bytes") if getattr(config, name)]
     if not given:
         return
@@ -124,7 +125,7 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
 
 
 def _num_behind(config: CacheConfig, needs: CacheNeeds) -> int:
-    """Tokens of drafts beyond a request's end, and of the rest of its last page."""
+    """Tokens of drafts beyond a request's end, and of the unused rest of its last page."""
     return needs.request_pages * config.page_size - needs.max_model_len
 
 
@@ -144,14 +145,14 @@ def _too_small(
 
 
 def _gpu_memory(device: torch.device) -> tuple[int, int]:
-    """Bytes that are free, and all."""
+    """Free bytes and all bytes of a GPU."""
     free_unused(device)
     return torch.cuda.mem_get_info(device)
 
 
 def free_unused(device: torch.device) -> None:
-    """Give back a GPU's memory that an engine had that is gone; nothing on a CPU. To be called also
-    before weights are read: what is put into a cache's memory keeps all of it."""
+    """Give back the GPU memory of engines that are gone; does nothing on a CPU. Call it before
+    weights are read, too: a weight that lands in the memory of an old KV cache keeps all of it."""
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()

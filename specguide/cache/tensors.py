@@ -1,4 +1,4 @@
-"""Owns the memory of the paged KV cache and the arithmetic from positions to its slots."""
+"""Owns the memory of the paged KV cache, and how positions map to places in it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class KVCache:
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> KVCache:
-        """Zeroed memory for `num_layers` layers. On a CPU the system gives each page of it with the
-        first token there, so that an engine starts at once."""
+        """Zeroed memory for `num_layers` layers. On a CPU, the system provides each page only when
+        the first token is written there, so that an engine starts at once."""
         shape = (2, num_layers, num_pages, page_size, num_kv_heads, head_dim)
         if torch.device(device).type != "cpu":
             return cls(torch.zeros(shape, dtype=dtype, device=device))
@@ -52,7 +52,7 @@ class KVCache:
 
     @property
     def num_layers(self) -> int:
-        """Layers that have keys and values here."""
+        """Number of layers."""
         return self.memory.shape[1]
 
     @property
@@ -76,19 +76,20 @@ class KVCache:
         return self.memory.nbytes // self.num_pages
 
     def free(self) -> None:
-        """Give a GPU's memory back, whoever still holds this: nothing may use it any more. On a CPU
-        it goes with the last who holds it."""
+        """Give GPU memory back at once, even if others still hold this object; nobody may use it
+        afterwards. On a CPU, the memory is freed with the last reference."""
         if self.memory.is_cuda:
             self.memory.untyped_storage().resize_(0)
 
     def read_pages(self, pages: Sequence[int]) -> Tensor:
-        """Copies of n pages on the host: uint8 [n · page_bytes], laid out as `memory` with n pages.
-        Waits for them."""
+        """Copies n pages to the host: uint8 [n · page_bytes], laid out as `memory` with n pages.
+        Waits for the copy."""
         index = torch.tensor(pages, device=self.memory.device)
         return self._bytes.index_select(2, index).cpu().reshape(-1)
 
     def write_pages(self, pages: Sequence[int], contents: Tensor) -> None:
-        """Fill pages with what `read_pages` gave, here or in a cache of the same layout."""
+        """Fill pages with the result of `read_pages` of this or another cache of the same
+        layout."""
         index = torch.tensor(pages, device=self.memory.device)
         shape = (*self._bytes.shape[:2], len(pages), *self._bytes.shape[3:])
         self._bytes.index_copy_(2, index, contents.view(shape).to(self.memory.device))
@@ -101,7 +102,7 @@ class KVCache:
 def page_num_bytes(
     num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype
 ) -> int:
-    """Bytes that one page takes over all layers, keys and values: for sizing a cache before it is
+    """Bytes of the keys and values of one page over all layers, to size a cache before it is
     allocated."""
     return 2 * num_layers * page_size * num_kv_heads * head_dim * dtype.itemsize
 
@@ -109,7 +110,7 @@ def page_num_bytes(
 def slot_mapping(
     block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor, page_size: int
 ) -> Tensor:
-    """Slot (page · page_size + offset) of each token; -1, store nothing, for padding.
+    """Cache slot (page · page_size + offset) of each token; -1, store nothing, for padding.
 
     block_table:  int32 [B, P], page ids of each sequence; entries past its pages are negative
     sequence_ids: int64 [T], the sequence of each token, 0 ≤ id < B
@@ -131,14 +132,14 @@ def place_nodes(
     offset: int = 0,
     depths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """Where the last Q of M nodes of each of B requests go, whose keys stand one behind the other
-    from `start` + `offset` on.
+    """Inputs of a pass over the last Q of M nodes of each of B requests. The keys of the M nodes
+    are stored one after the other from position `start` + `offset` on.
 
     tokens:      int32 [B, Q], -1 for none
     start:       int64 [B]
     block_table: int32 [B, P], -1 where there is no page
-    depths:      int64 [B, M] or [M], how far each node's position is behind `start` + `offset`;
-                 None: M = Q, and each node follows the one before
+    depths:      int64 [B, M] or [M], each node's position less `start` + `offset`; None: M = Q, and
+                 each node follows the one before
     Returns input_ids int64 [B · Q], 0 where there is no token, position_ids int64 [B · Q],
     slot_mapping int64 [B · Q] with -1 where there is no page, seq_lens int32 [B], and, with depths,
     the positions of all M nodes, int64 [B, M].
@@ -162,13 +163,13 @@ def place_nodes(
 def place_prompts(
     bounds: Tensor, ends: Tensor, block_table: Tensor, page_size: int, num_tokens: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where T tokens of B prompts' chunks go; behind the last chunk's may be tokens of nobody.
+    """Inputs of a pass over T tokens: the chunks of B prompts, then padding, if there is any.
 
     bounds:      int64 [B + 1], the tokens of chunk b are bounds[b] … bounds[b + 1] - 1
-    ends:        int64 [B], position after each chunk's last
+    ends:        int64 [B], position after each chunk's last token
     block_table: int32 [B, P], -1 where there is no page
-    Returns position_ids int64 [T], 0 for nobody's, slot_mapping int64 [T], -1 for nobody's and
-    where there is no page; and `bounds` and `ends` as int32.
+    Returns position_ids int64 [T], 0 for padding; slot_mapping int64 [T], -1 for padding and where
+    there is no page; and `bounds` and `ends` as int32.
     """
     index = torch.arange(num_tokens, device=ends.device)
     is_token = index < bounds[-1]
@@ -179,12 +180,12 @@ def place_prompts(
 
 
 def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
-    """Copy keys and values of all layers of accepted nodes of trees to where a chain of them has
-    its own.
+    """Copy the keys and values of the accepted nodes of trees, in all layers, to the positions that
+    they have as a chain.
 
-    memory:      as KVCache has it; written in place
-    nodes:       int64 [B, D], ascending, node n standing at `start` + n; the d-th of them goes to
-                 `start` + 1 + d. -1, behind the others: none
+    memory:      KVCache.memory, written in place
+    nodes:       int64 [B, D], the accepted nodes, ascending; node n is at `start` + n, and the d-th
+                 accepted one moves to `start` + 1 + d. -1 past the last one
     start:       int64 [B]
     block_table: int32 [B, P], -1 where there is no page
     """

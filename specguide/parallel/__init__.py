@@ -1,4 +1,4 @@
-"""Owns what the ranks of an engine share: who each one is, and the collectives between them."""
+"""The ranks of an engine: who each one is, how they meet, and the collectives between them."""
 
 from specguide.parallel.collectives import Collectives, NoCollectives, Pending
 from specguide.parallel.connect import OWN_HOST, Meeting, connect, connect_stages

@@ -1,6 +1,6 @@
-"""Owns Collectives, which is what ranks do together, and its implementations over gloo and NCCL.
+"""Owns Collectives, the communication between ranks, and its implementations over gloo and NCCL.
 
-Another way to sum, such as one over symmetric memory, is another subclass.
+Another way to sum, for example over symmetric memory, is another subclass.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from specguide.parallel.places import NoPlaces, Places
 
 
 class Pending(Protocol):
-    """A message under way; its tensor is to be left as it is until `wait` has returned."""
+    """A message under way. Its tensor must not change until `wait` has returned."""
 
     def wait(self) -> None:
         """Wait until the message has left. Raises CollectiveFailed."""
 
 
 class Collectives(Protocol):
-    """What the ranks do together. All ranks make the same calls in the same order, with tensors of
-    the same shape and dtype.
+    """The calls that ranks make together. All ranks make the same calls in the same order, with
+    tensors of the same shape and dtype.
 
-    Each call raises CollectiveFailed where another rank does not come. Results are bitwise the same
-    on all ranks.
+    Each call raises CollectiveFailed where another rank does not take part. Results are bitwise the
+    same on all ranks.
     """
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of all ranks' contiguous tensors; it may be written over the one given."""
+        """The sum of all ranks' contiguous tensors; it may overwrite `tensor`."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
-        """The peers with which kernels sum rows [num_rows, dim] over ranks; None: call `sum`.
+        """The shared memory with which kernels sum rows [num_rows, dim] over ranks; None: call
+        `sum`.
 
-        While a CUDA graph is captured, only sizes that were asked for before may be.
+        While a CUDA graph is captured, only ask for sizes that were asked for before.
         """
 
     def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
-        """uint8 [num_bytes] on the host, all zero, that is the same for all ranks and their
-        devices; and int32 [1] of the host's memory, as this device reads it, which is not 0 once
-        they were aborted. None: they have none in common."""
+        """Host memory that all ranks and their devices share, uint8 [num_bytes], all zero; and a
+        flag in host memory as this device reads it, int32 [1], not 0 after `abort`. None: the ranks
+        share no host memory."""
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Each rank's tensor [...], stacked in the order of ranks: [ranks, ...]."""
@@ -54,17 +55,17 @@ class Collectives(Protocol):
         """Write rank `root`'s contiguous tensor to those of the other ranks."""
 
     def send(self, tensor: Tensor, rank: int) -> Pending:
-        """Send a contiguous tensor to one other rank, which alone receives it."""
+        """Send a contiguous tensor to one other rank."""
 
     def receive(self, tensor: Tensor, rank: int) -> None:
-        """Write what one other rank sends, of the same shape and dtype."""
+        """Fill `tensor` with what one other rank sends, of the same shape and dtype."""
 
     def abort(self) -> None:
-        """End what waits on this device, since a rank is gone. No call may follow."""
+        """End all kernels that wait on this device, since a rank is gone. No call may follow."""
 
 
 class NoCollectives:
-    """The collectives of one rank alone, which has nothing to do for them."""
+    """The collectives of a single rank: there is nothing to do."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
@@ -93,7 +94,7 @@ class NoCollectives:
 
 @dataclass(frozen=True, eq=False)
 class _Sent:
-    """A message over a group, with its tensor, which lives as long."""
+    """A message under way in a group. It keeps its tensor alive."""
 
     group: GroupCollectives
     work: Any
@@ -104,14 +105,14 @@ class _Sent:
 
 
 class GroupCollectives:
-    """Collectives over a process group of torch's.
+    """Collectives over a torch process group.
 
-    With NCCL each is launched on the current stream and can be captured in a CUDA graph. With gloo
-    the calling thread waits until it is done.
+    With NCCL, each call is launched on the current stream and can be captured in a CUDA graph. With
+    gloo, the calling thread waits until the call is done.
     """
 
     def __init__(self, group: Any, places: Places | None = None) -> None:
-        """places: memory that ranks write into; None: they share none"""
+        """places: memory that the ranks share; None: they share none"""
         self._group = group
         self._places = places or NoPlaces()
 
@@ -152,13 +153,13 @@ class GroupCollectives:
         self._group.abort()
 
     def _wait(self, work: Any) -> None:
-        if work is not None:  # else it is on the current stream
+        if work is not None:  # else the call is on the current stream
             work.wait()
 
 
 class GlooCollectives(GroupCollectives):
-    """Collectives between CPUs. They fail at once where a peer has ended, and after the timeout
-    where one is late."""
+    """Collectives between CPUs. They fail at once where another rank has ended, and after the
+    timeout where one is late."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum in the order of ranks, so that it is bitwise the same on all of them."""

@@ -1,4 +1,4 @@
-"""Owns how ranks find one another, and make a group of processes."""
+"""Owns how ranks find one another and form process groups."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from specguide.parallel.stages import Stage
 
 OWN_HOST = "127.0.0.1"
 _NCCL_TIMEOUT = timedelta(minutes=30)
-"""Longest wait for another rank: long, since ranks meet while others still load. In iterations the
-executor bounds its waits itself."""
+"""Longest wait for another rank. It is long, because some ranks arrive while others still load the
+model. In iterations, the executor bounds its waits itself."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the ranks meet.
+    """The address at which the ranks meet.
 
-    port:      where rank 0's store listens
+    port:      port at which rank 0's store listens
     timeout_s: longest wait of a rank for another, seconds
     addresses: each rank's host, as the others reach it
     """
@@ -42,8 +42,11 @@ class Meeting:
     def open(
         cls, size: int, timeout_s: float, addresses: Sequence[str] | None = None
     ) -> tuple[Meeting, Any]:
-        """A new meeting of so many ranks and its store. Rank 0 opens it; it lasts as long as the
-        store is held. addresses: left out: all ranks are on this host"""
+        """A new meeting of `size` ranks, and its store. Rank 0 opens it; it lasts as long as the
+        store is held.
+
+        addresses: left out: all ranks are on this host
+        """
         addresses = tuple(addresses or [OWN_HOST] * size)
         store = dist.TCPStore(
             addresses[0], 0, size, True, timedelta(seconds=timeout_s), wait_for_workers=False
@@ -51,7 +54,7 @@ class Meeting:
         return cls(store.port, timeout_s, addresses), store
 
     def of_ranks(self, first: int, size: int) -> Meeting:
-        """A meeting at the same store of the ranks `first` … `first` + `size` - 1 alone."""
+        """A meeting of only the ranks `first` … `first` + `size` - 1, at the same store."""
         return replace(self, addresses=self.addresses[first : first + size])
 
     @property
@@ -70,9 +73,9 @@ def connect(
 ) -> Ranks:
     """Join the other ranks and wait for all of them; each rank has a device of its own.
 
-    store: rank 0's own, which it has opened; None on other ranks
+    store: on rank 0, the store that it has opened; None on other ranks
     has_whole_experts: see Ranks
-    Raises CollectiveFailed where one does not come in time.
+    Raises CollectiveFailed where a rank does not come in time.
     """
     group = _group(_store(meeting, store), meeting, rank, device)
     return replace(group, has_whole_experts=has_whole_experts)
@@ -88,8 +91,8 @@ def connect_stages(
     *,
     has_whole_experts: bool = False,
 ) -> tuple[Ranks, Stage]:
-    """Join the others, as `connect`. Returns the ranks of this process's stage, among which its
-    layers are cut, and the stage. Rank r is in stage r // (ranks of a stage)."""
+    """Join the other ranks, as `connect` does. Returns the ranks of this process's stage, which
+    divide its layers among them, and the stage. Rank r is in stage r // (ranks of a stage)."""
     store = _store(meeting, store)
     world = _group(dist.PrefixStore("world", store), meeting, rank, device)
     size = len(meeting.addresses) // num_stages
@@ -115,7 +118,7 @@ def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ran
     size = len(meeting.addresses)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        # A failure is told by the executor, which then aborts; NCCL would end the process.
+        # The executor reports a failure and then aborts; NCCL itself would end the process.
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = _NCCL_TIMEOUT
@@ -141,5 +144,5 @@ def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ran
 
 def _keep_for_ever(group: Any) -> None:
     """Keep the group alive until the process ends. Its destructor would wait half an hour for
-    graphs that are destroyed after it. `abort` frees what it holds."""
+    graphs that are destroyed after it. `abort` frees the group's resources."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

@@ -1,4 +1,4 @@
-"""Owns CollectiveFailed, the error of what ranks do together."""
+"""Owns CollectiveFailed, the error of all calls that ranks make together."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from specguide.errors import EngineError
 
 
 class CollectiveFailed(EngineError):
-    """Another rank did not take part: it has ended, or was too late."""
+    """Another rank did not take part: it has ended, or it was too late."""

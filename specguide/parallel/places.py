@@ -1,5 +1,5 @@
-"""Owns Places: memory of each rank of a host that the others write into, for sums that a kernel
-makes by itself."""
+"""Owns Places: memory that the ranks of a host share. Each rank writes into the others' memory, so
+that a kernel can sum over ranks by itself, without NCCL."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from specguide.kernels.shared_memory import mapped, of_another_process, pinned_f
 from specguide.parallel.failure import CollectiveFailed
 
 _MOST_ROWS = 1024
-"""Rows that a rank receives in one call: with more, NCCL's sums are as fast."""
+"""Most rows that a rank receives in one call: with more rows, NCCL's sums are as fast."""
 _POLLS_EACH_S = 4_000_000
-"""More polls a second than a kernel makes."""
+"""An upper bound of the polls that a kernel makes in a second."""
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -29,17 +29,17 @@ class Memory(Protocol):
     """A source of memory that ranks share. All ranks make the same calls in the same order."""
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
-        """Memory of each rank, uint8 [num_bytes], as this process sees it, all zero. Raises
-        RuntimeError where there can be none, and CollectiveFailed where another rank does not
-        come."""
+        """Memory of each rank, uint8 [num_bytes], as this process maps it, all zero. Raises
+        RuntimeError where ranks cannot share memory, and CollectiveFailed where another rank does
+        not come."""
 
     def allocate_on_host(self, num_bytes: int) -> Tensor:
-        """Host memory that all ranks and their devices have, uint8 [num_bytes], all zero. Raises as
-        `allocate`."""
+        """Host memory that all ranks and their devices map, uint8 [num_bytes], all zero. Raises as
+        `allocate` does."""
 
 
 class Places(Protocol):
-    """Memory that a rank and its peers write into."""
+    """Memory into which a rank and its peers write."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         """See Collectives.peers."""
@@ -52,7 +52,7 @@ class Places(Protocol):
 
 
 class NoPlaces:
-    """Ranks share no memory."""
+    """The null object: ranks share no memory."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         return None
@@ -65,7 +65,7 @@ class NoPlaces:
 
 
 class MemoryPlaces:
-    """Places in memory that ranks share; it is allocated when a size is first asked for."""
+    """Places in shared memory, which is allocated when a size is first asked for."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class MemoryPlaces:
         least: Callable[[int], int],
     ) -> None:
         """timeout_s: roughly the longest wait of a kernel for another rank, seconds
-        least: gives the least of all ranks' values, once all have come
+        least: returns the least of all ranks' values; waits for all ranks
         """
         self._memory, self._rank, self._size, self._least = memory, rank, size, least
         self._most_polls = min(2**31 - 1, round(timeout_s * _POLLS_EACH_S))
@@ -110,19 +110,19 @@ class MemoryPlaces:
         return (memory, self._aborted) if memory is not None and is_shared else None
 
     def abort(self) -> None:
-        self._aborts[0] = 1  # on the host: a call of CUDA's might wait for what is to be ended
+        self._aborts[0] = 1  # on the host: a CUDA call might wait for the kernel that is to end
 
     @property
     def _most_rows(self) -> int:
-        return _MOST_ROWS * self._size // (2 * (self._size - 1))  # where each has an owner
+        return _MOST_ROWS * self._size // (2 * (self._size - 1))  # where each row has an owner
 
     @property
     def _limits(self) -> tuple[Tensor, int]:
         return self._aborted, self._most_polls
 
     def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
-        """What `over` makes of num_bytes of memory of each rank. None where ranks share none; then
-        it is None for every later call, too."""
+        """What `over` makes of num_bytes of each rank's memory. None where ranks share no memory;
+        then every later call returns None, too."""
         memory = self._shared(num_bytes) if self._is_shared else []
         self._is_shared = bool(memory)
         if not memory:
@@ -132,8 +132,8 @@ class MemoryPlaces:
         return made
 
     def _shared(self, num_bytes: int) -> list[Tensor]:
-        """Memory of each rank, all zero; an empty list where a rank has none, or does not find in
-        its own what the others write there."""
+        """Memory of each rank, all zero; an empty list where a rank has none, or does not see in
+        its own memory what the others write there."""
         memory = list[Tensor]()
         try:
             memory = self._memory.allocate(num_bytes)
@@ -151,7 +151,7 @@ class MemoryPlaces:
         return memory if self._all(is_written) else []
 
     def _all(self, is_so: bool) -> bool:
-        """Whether `is_so` is true on all ranks. Waits until their devices have done all their
+        """Whether `is_so` is true on all ranks. Waits until their devices have finished all
         work."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
@@ -159,10 +159,10 @@ class MemoryPlaces:
 
 
 class CudaMemory:
-    """Memory of a rank's GPU, which other processes map by CUDA's handles."""
+    """A `Memory` on the ranks' GPUs, which other processes map through CUDA IPC handles."""
 
     def __init__(self, store: Any, rank: int, size: int, device: torch.device) -> None:
-        """store: a store of torch's that holds these ranks' handles alone"""
+        """store: a torch store that holds only these ranks' handles"""
         self._store, self._rank, self._size, self._device = store, rank, size, device
         self._num_allocated = 0
 
@@ -177,7 +177,7 @@ class CudaMemory:
             torch.cuda.synchronize(self._device)
             device, *handles = own.untyped_storage()._share_cuda_()
         except RuntimeError:
-            pass  # the others see that there is no handle
+            pass  # the empty list of handles tells the others
         self._store.set(f"{name}/{self._rank}", pickle.dumps((device, handles)))
         theirs = [self._handles(f"{name}/{rank}") for rank in range(self._size)]
         if not all(handles for _, handles in theirs):
@@ -189,7 +189,7 @@ class CudaMemory:
         ]
 
     def allocate_on_host(self, num_bytes: int) -> Tensor:
-        """Memory of the host that rank 0 makes and the others map."""
+        """Host memory that rank 0 creates and the others map."""
         name = str(self._num_allocated)
         self._num_allocated = self._num_allocated + 1
         if self._rank:
@@ -197,7 +197,7 @@ class CudaMemory:
         try:
             memory, file = pinned_for_others(num_bytes)
         except RuntimeError:
-            self._store.set(name, "")  # which is no file
+            self._store.set(name, "")  # no file name: the others fail, too
             raise
         self._store.set(name, file)
         return memory
@@ -210,20 +210,20 @@ class CudaMemory:
                 raise RuntimeError(f"GPU {own} does not reach the memory of GPU {device}")
 
     def _handles(self, name: str) -> tuple[int, list[Any]]:
-        """The device and the memory's handles that a rank has put into the store as `name`; no
-        handles where it has no memory."""
+        """The device and the memory handles that a rank has put into the store as `name`; an empty
+        list of handles where it has no memory."""
         given: tuple[int, list[Any]] = pickle.loads(self._given(name))
         return given
 
     def _given(self, name: str) -> bytes:
-        """What a rank has put into the store."""
+        """The bytes that a rank has put into the store as `name`. Waits for them."""
         try:
             return cast(bytes, self._store.get(name))
         except dist.DistError as cause:
             raise CollectiveFailed(f"another rank shares no memory: {cause}") from cause
 
     def _mapped(self, handles: list[Any], num_bytes: int) -> Tensor:
-        """Memory of another GPU, at an address that kernels of this one use."""
+        """Memory of another GPU, mapped to an address that kernels of this GPU can use."""
         *handles, _ = handles  # the last one says whether to wait for the owner's stream
         storage_of: Any = torch.UntypedStorage._new_shared_cuda
         storage = storage_of(self._device.index, *handles, False)

@@ -1,4 +1,4 @@
-"""Owns Ranks: which of an engine's ranks this process is, and what part of a matrix it holds."""
+"""Owns Ranks: which of an engine's ranks this process is, and which part of a matrix it holds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from specguide.parallel.collectives import Collectives, NoCollectives
 class Ranks:
     """The ranks that run one model together (Shoeybi et al. 2019, "Megatron-LM").
 
-    rank:        this process's number; that of the engine's loop is 0
+    rank:        this process's number; the engine's loop runs on rank 0
     size:        number of ranks
-    collectives: what the ranks do together
-    has_whole_experts: each rank has some experts of a mixture, all of their features; else some
-                 features of all experts
+    collectives: the communication between them
+    has_whole_experts: each rank has some whole experts of a mixture; else it has a part of the
+                 features of every expert
     """
 
     rank: int = 0
@@ -27,9 +27,9 @@ class Ranks:
     has_whole_experts: bool = False
 
     def share(self, total: int, what: str) -> int:
-        """Each rank's share of `total`. Raises InvalidParams where they cannot be divided.
+        """Each rank's share of `total`. Raises InvalidParams where it cannot be divided.
 
-        what: words for it, as "attention heads"
+        what: words for the error, for example "attention heads"
         """
         if total % self.size:
             raise InvalidParams(
@@ -40,8 +40,8 @@ class Ranks:
         return total // self.size
 
     def groups(self, total: int) -> Ranks:
-        """The groups of ranks, each as one rank, where equally many ranks share each of `total`
-        parts. Otherwise the ranks themselves."""
+        """Where each of `total` parts is shared by equally many ranks: these groups, each seen as
+        one rank. Otherwise the ranks themselves."""
         if self.size % total:
             return self
         return replace(self, rank=self.rank * total // self.size, size=total)
@@ -53,4 +53,4 @@ class Ranks:
 
 
 ONE_RANK = Ranks()
-"""A model that one process has as a whole."""
+"""One process has the whole model."""

@@ -1,4 +1,5 @@
-"""Owns Stage: which of a model's layers this process holds, and its links to the stages beside."""
+"""Owns Stage: which of a model's layers this process holds, and its links to the stages before and
+after it."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from specguide.parallel.ranks import ONE_RANK, Ranks
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One of the stages that a pass goes through, each with layers of its own (Huang et al. 2019,
-    "GPipe").
+    """One of the pipeline stages that a pass goes through, each with its own layers (Huang et al.
+    2019, "GPipe").
 
-    index:             this process's stage; that of the embeddings is 0
+    index:             this process's stage; stage 0 has the first layers
     num:               number of stages
-    world:             all ranks of all stages; a stage's follow each other
+    world:             all ranks of all stages; those of one stage have consecutive numbers
     num_micro_batches: parts into which a pass is cut, so that stages work at the same time
     """
 
@@ -37,8 +38,8 @@ class Stage:
         return self.index == self.num - 1
 
     def layers(self, total: int) -> range:
-        """The layers of this stage, of a model's `total`. Where stages cannot have equally many,
-        earlier ones have one more. Raises InvalidParams where there are fewer layers than
+        """The layers of this stage, out of a model's `total`. Where these cannot be divided evenly,
+        the earlier stages have one more. Raises InvalidParams where there are fewer layers than
         stages."""
         if total < self.num:
             raise InvalidParams(
@@ -56,13 +57,12 @@ class Stage:
         return tensor
 
     def send(self, tensor: Tensor) -> Pending:
-        """Send a tensor to the next stage, which receives in the same order. `tensor` must stay as
-        it is until the `wait` of what this returns has returned."""
+        """Send a tensor to the next stage, which receives in the same order. `tensor` must not
+        change until `wait` of the returned object has returned."""
         return self.world.collectives.send(tensor, self.world.rank + self._num_ranks)
 
     def from_last(self, tensor: Tensor) -> Tensor:
-        """Fill a tensor on all ranks with what the last stage has in it. Raises
-        CollectiveFailed."""
+        """Fill a tensor on all ranks with its value on the last stage. Raises CollectiveFailed."""
         self.world.collectives.broadcast(tensor, (self.num - 1) * self._num_ranks)
         return tensor
 
@@ -73,10 +73,10 @@ class Stage:
 
 
 ONE_STAGE = Stage()
-"""A model whose layers one process has all."""
+"""One stage has all layers."""
 
 
 def wait_all(sent: Sequence[Pending]) -> None:
-    """Wait until all that was sent has left. Raises CollectiveFailed."""
+    """Wait until all messages have left. Raises CollectiveFailed."""
     for pending in sent:
         pending.wait()
