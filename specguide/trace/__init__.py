@@ -1,4 +1,5 @@
-"""Timelines: what ran when on the two streams, in the grammar callbacks and on the host."""
+"""Timelines: when each part of an iteration ran on the two streams, in the grammar callbacks and on
+the host."""
 
 from specguide.trace.chrome import read_chrome_trace, write_chrome_trace
 from specguide.trace.recorder import HostRecorder, Marks, Recorder

@@ -1,4 +1,5 @@
-"""Owns the file of a timeline: Chrome's Trace Event Format, which https://ui.perfetto.dev opens.
+"""Owns the file format of timelines: Chrome's Trace Event Format, which https://ui.perfetto.dev
+opens.
 
 Format: "Trace Event Format" by Google: complete events (ph "X", times in microseconds) and metadata
         (ph "M").
@@ -18,8 +19,8 @@ _PID = 1
 
 
 def write_chrome_trace(path: str | Path, spans: Iterable[Span]) -> None:
-    """One thread for each track, all four named; times count from the first span. Raises
-    InvalidParams for the path."""
+    """Write spans to a file. Each of the four tracks is a named thread; times count from the first
+    span. Raises InvalidParams where the file cannot be written."""
     spans = sorted(spans, key=lambda span: span.begin_ns)
     origin_ns = spans[0].begin_ns if spans else 0
     events = _metadata() + [_complete_event(span, origin_ns) for span in spans]
@@ -30,8 +31,8 @@ def write_chrome_trace(path: str | Path, spans: Iterable[Span]) -> None:
 
 
 def read_chrome_trace(path: str | Path) -> list[Span]:
-    """The spans of a file that `write_chrome_trace` wrote, in order of their begin, which counts
-    from the first's."""
+    """The spans of a file that `write_chrome_trace` wrote, in order of their begin. Times count
+    from the first span."""
     events = json.loads(Path(path).read_text())["traceEvents"]
     tracks = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"

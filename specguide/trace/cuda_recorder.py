@@ -1,5 +1,5 @@
-"""Owns the marks of an iteration on a GPU: timing events, also inside captured graphs, read on the
-host's clock."""
+"""Owns the marks of an iteration on a GPU: timing events, also inside captured graphs, with times
+converted to the host's clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specguide.trace.spans import FORWARD, Span
 
 @dataclass(eq=False)
 class _Iteration:
-    """An iteration that may still run. marks: (name, event)"""
+    """An iteration that may still run. marks: pairs of name and event"""
 
     start: torch.cuda.Event
     args: dict[str, int | str]
@@ -26,16 +26,17 @@ class _Iteration:
 
 
 class CudaRecorder(HostRecorder):
-    """Records an event at each mark; inside a capture it becomes a node of the graph, recorded at
-    each replay.
+    """Records an event at each mark. Inside a capture the event becomes a node of the graph, and is
+    recorded at each replay.
 
-    An iteration's times are read when its place is taken again: it is over by then, so nothing
-    waits that would not wait untraced, and each place has events and graphs of its own. What
-    tracing costs is those event nodes, about a microsecond each, and a capture for every place.
+    Each iteration that may be under way has a place with its own events and graphs. An iteration's
+    times are read when a later iteration takes its place. It is over by then, so tracing never
+    waits. Tracing costs about a microsecond per event node, and one capture for each place.
 
-    Times count from the start of their iteration, and starts from each other, because a difference
-    of events is a 32-bit float of milliseconds. The first is put on the host's clock by the
-    shortest of a few round trips. The two clocks drift apart by some microseconds a second.
+    CUDA gives the time between two events as a 32-bit float of milliseconds, which is precise only
+    for short times. So marks are measured from the start of their iteration, and each start from
+    the start before. The shortest of a few round trips puts the first start on the host's clock.
+    The two clocks drift apart by some microseconds a second.
 
     num_under_way: iterations that may be under way at once
     """
@@ -79,7 +80,7 @@ class CudaRecorder(HostRecorder):
         self._marks.extend(marks)
 
     def spans(self) -> list[Span]:
-        """Waits for all iterations under way."""
+        """See Recorder.spans. Waits for all iterations under way."""
         torch.cuda.synchronize(self._device)
         while self._under_way:
             self._read(self._under_way.popleft())
@@ -100,8 +101,8 @@ def _nanoseconds(begin: torch.cuda.Event, end: torch.cuda.Event) -> int:
 
 
 def _round_trip() -> tuple[int, int, torch.cuda.Event]:
-    """How long an event took to come back, when it happened, give or take half of that, and the
-    event."""
+    """How long the host took to record an event and wait for it (ns), the middle of that time on
+    the host's clock (ns), and the event."""
     event = torch.cuda.Event(enable_timing=True)
     begin_ns = time.perf_counter_ns()
     event.record()

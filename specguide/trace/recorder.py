@@ -1,5 +1,5 @@
-"""Owns the recording of a timeline: marks along the streams, spans of the host, times of the
-grammar callbacks."""
+"""Owns the recording of a timeline: marks on the streams, spans of the host, times of the grammar
+callbacks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOTHING: AbstractContextManager[Any] = nullcontext(())
 
 
 class Recorder:
-    """Records nothing: what an engine has that nobody traces, and the contract of those that
-    record.
+    """The contract of recorders, and the null object for an engine without tracing: it records
+    nothing.
 
-    A mark names what a stream has done since its mark before, or since the iteration began.
+    A mark names what a stream has done since the mark before, or since the iteration began.
 
-    max_spans:       spans kept of each track, the last ones
+    max_spans:       how many spans of each track are kept, the last ones
     iteration_place: which of `num_under_way` sets of marks the iteration records; a captured graph
                      belongs to one
     num_under_way:   iterations that may be under way at once
@@ -32,39 +32,39 @@ class Recorder:
     num_under_way = 1
 
     def begin_iteration(self, phase: str) -> None:
-        """What follows belongs to the next iteration, a "prefill", "decode" or "warm-up".
+        """Begin the next iteration: all that follows belongs to it. Called on the forward stream.
 
-        Called on the forward stream.
+        phase: "prefill", "decode" or "warm-up"
         """
 
     def forward(self, name: str) -> None:
         """Mark the forward stream, which is the current one."""
 
     def host(self, name: str) -> AbstractContextManager[object]:
-        """Time what the calling thread does inside."""
+        """A context; records how long the calling thread is inside."""
         return _NOTHING
 
     def capture(self) -> AbstractContextManager[Marks]:
-        """Marks made inside are captured in a graph and mean nothing until it is replayed; yields
-        them."""
+        """A context for the capture of a graph; yields the marks that are made inside. They count
+        only when the graph is replayed."""
         return _NOTHING
 
     def replayed(self, marks: Marks) -> None:
-        """The iteration has replayed a graph with these marks."""
+        """Take the marks of a graph that the iteration has replayed."""
 
     def add_callbacks(self, times: Iterable[tuple[int, int, int, int]]) -> None:
-        """Iteration, index, begin and end (nanoseconds) of callbacks, oldest first."""
+        """Add callbacks as (iteration, index, begin, end) in nanoseconds, oldest first."""
 
     def spans(self) -> list[Span]:
-        """What has been recorded, track by track."""
+        """All recorded spans, track by track."""
         return []
 
 
 class HostRecorder(Recorder):
-    """Reads the host's clock at each mark, which is right where the calling thread is the forward
-    stream.
+    """Reads the host's clock at each mark. That is right on a CPU, where the calling thread is the
+    forward stream.
 
-    The grammar stream does nothing but callbacks, so their times give its track.
+    The grammar stream runs nothing but callbacks, so its track is made from their times.
     """
 
     max_spans = 1 << 16

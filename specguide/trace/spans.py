@@ -15,12 +15,12 @@ FORWARD, GRAMMAR, CALLBACKS, HOST = TRACKS = (
 
 @dataclass(frozen=True)
 class Span:
-    """What `name` took on a track.
+    """The time that an activity called `name` took on a track.
 
     track:            one of TRACKS; the spans of one track do not overlap
     begin_ns, end_ns: nanoseconds of time.perf_counter_ns
-    args:             "iteration", from 1, and on the streams its "phase", "prefill", "decode" or
-                      "warm-up"; none on the host, which may work for several iterations at once
+    args:             "iteration", from 1; on the forward stream also "phase": "prefill", "decode"
+                      or "warm-up". Empty on the host, which may work for several iterations at once
     """
 
     track: str
