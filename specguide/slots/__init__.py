@@ -1,7 +1,7 @@
-"""What the device knows of each slot, a request's fixed place from its admission to its release.
+"""The device state of each slot, a request's fixed place from its admission to its release.
 
-Begin with `table`; `nodes` and `drafts` are parts of it. The step owns a table; callbacks of the
-grammar write into its nodes.
+Begin with `table`; `nodes` and `drafts` are parts of it. The step owns a table; grammar callbacks
+write into its nodes.
 """
 
 from specguide.slots.drafts import SlotDrafts

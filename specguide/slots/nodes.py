@@ -1,4 +1,4 @@
-"""Owns the nodes of each slot: the tokens that an iteration verifies, and what came of them."""
+"""Owns the nodes of each slot: the tokens that an iteration verifies, and which were accepted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from specguide.kernels.shared_memory import mapped
 class SlotNodes:
     """Nodes at fixed addresses. S slots, N nodes: golden token and drafts, or the places of a tree.
 
-    tokens:        int32 [S, N], golden token and drafts; -1 is no draft
-    num_accepted:  int32 [S], drafts accepted by the last verification; -1: the slot was held
+    tokens:        int32 [S, N], golden token and drafts; -1: no draft
+    num_accepted:  int32 [S], drafts that the last verification accepted; -1: the slot was held
     parents:       int32 [S, N], the place of each node's parent, see `TreeExpansion`
-    accepted_path: int32 [S, D], places of the drafts that the last verification accepted, of which
-                   the first num_accepted count
+    accepted_path: int32 [S, D], places of the drafts that the last verification accepted; the first
+                   num_accepted count
 
-    The last two are written where drafts are trees.
+    The last two are written only where drafts are trees.
     """
 
     tokens: Tensor
@@ -33,7 +33,7 @@ class SlotNodes:
     def allocate(
         cls, num_slots: int, layout: DraftLayout, device: torch.device, *, pinned: bool = False
     ) -> SlotNodes:
-        """Nodes that are all zero."""
+        """New nodes, all zero."""
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.int32, device=device, pin_memory=pinned)
@@ -46,5 +46,5 @@ class SlotNodes:
         )
 
     def on_device(self, device: torch.device) -> SlotNodes:
-        """The same pinned memory as the device reads and writes it."""
+        """The same pinned memory, mapped for the device."""
         return SlotNodes(*(mapped(getattr(self, one.name), device) for one in fields(self)))

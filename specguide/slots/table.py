@@ -1,4 +1,4 @@
-"""Owns the device state of each slot, at fixed addresses."""
+"""Owns the device state of each slot, in buffers at fixed addresses."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
 
 Slots = slice | Tensor
-"""Which slots an iteration is about: int64 [B], or the first B of them, whose state is then read in
-place."""
+"""The slots of an iteration: int64 [B], or a slice of the first B slots, whose state is then read
+in place."""
 
 
 @dataclass(frozen=True)
 class SlotSizes:
     """How large a slot table is.
 
-    num_slots:  one more than there may be requests: what fills up a batch of fixed size stands in
-                the last one
+    num_slots:  most requests at once, plus one: the last slot is for the padding of batches
     max_pages:  most pages of a request
     page_size:  tokens a page
     vocab_size: width of the logits
@@ -50,32 +49,32 @@ class SlotSizes:
 
 
 class SlotTable:
-    """What the device knows of each slot, at fixed addresses.
+    """The device state of each slot, at fixed addresses.
 
-    What is written goes behind the iterations under way, in one copy, and the host does not wait
-    for these.
+    A write is queued behind the iterations under way, as one copy; the host does not wait for them.
 
-    The last slot never has a request: what fills up a batch of fixed size stands there.
+    The last slot never has a request: it is the slot of the rows that pad a batch.
 
-    sizes:         how large it is
+    sizes:         how large the table is
     ids:           int64 [num_slots], the slots' numbers
-    active:        bool [num_slots], a request is there and has not ended
-    lengths:       int64 [num_slots], positions whose keys are stored; the golden token's position
-    max_lens:      int64 [num_slots], tokens, prompt and output, at which the request ends
-    end_ids:       int32 [num_slots, MAX_END_IDS], tokens that end it, -2 for none
+    active:        bool [num_slots], the slot has a request that has not ended
+    lengths:       int64 [num_slots], positions whose keys are stored, which is also the position of
+                   the golden token
+    max_lens:      int64 [num_slots], the request ends at this number of tokens, prompt and output
+    end_ids:       int32 [num_slots, MAX_END_IDS], tokens that end the request, -2 for none
     block_table:   int32 [num_slots, max_pages], -1 where there is no page
-    nodes:         the tokens that are verified next, and how many of the last ones were accepted
-    host_nodes:    the same memory as host callbacks have it, where these have a part in it
+    nodes:         the tokens to verify next, and how many of the last ones were accepted
+    host_nodes:    the same memory, mapped for callbacks on the host, where these use it
     sampling:      the slots' sampling parameters
-    drafts:        what the slots' requests let be drafted
-    attention:     what runs the attention of forward passes over the slots' pages
+    drafts:        the limits that the slots' requests set for their drafts
+    attention:     the backend that runs attention over the slots' pages
     """
 
     def __init__(
         self, sizes: SlotSizes, device: torch.device, *, is_shared_with_host: bool = True
     ) -> None:
-        """is_shared_with_host: callbacks on the host read and write the nodes, so that on a GPU
-        these are in pinned memory"""
+        """is_shared_with_host: callbacks on the host read and write the nodes, which are therefore
+        in pinned memory on a GPU"""
         num_slots = sizes.num_slots
         self.ids = torch.arange(num_slots, device=device)
         self.active = torch.zeros(num_slots, dtype=torch.bool, device=device)
@@ -101,42 +100,43 @@ class SlotTable:
 
     @cached_property
     def adjustments(self) -> SlotAdjustments:
-        """What the slots' requests do to their logits; allocated once it is first asked for."""
+        """How the slots' requests adjust their logits; allocated when first used."""
         return SlotAdjustments.neutral(len(self.ids), self.sizes.vocab_size, self.ids.device)
 
     def enter(self, batch: Batch) -> None:
-        """Take in requests of a prefill. They are active once their last chunk runs."""
+        """Write the requests of a prefill into their slots. A request is active from its last chunk
+        on."""
         self.write(self.entering(batch))
 
     def entering(self, batch: Batch) -> list[SlotRow]:
-        """The rows that `enter` writes, for who writes them itself."""
+        """The rows that `enter` writes, for a caller that writes them itself."""
         parts = zip(batch.slots, batch.block_tables, batch.chunks, batch.entries, strict=True)
         rows = []
         for slot, table, chunk, entry in parts:
-            # Whatever runs along for a slot that is not active yet must not touch its keys.
+            # A padded row that runs for this slot before it is active must not touch its keys.
             state = chunk.end, chunk.next_id is None
             rows.append(SlotRow(slot, table, state, entry=self._enter(slot, entry)))
         return rows
 
     def change(self, batch: Batch) -> None:
-        """Take in what a decode iteration changes: block tables that have grown, requests that
-        decode from now on, and tables of those whose chunks run beside, who are not active yet."""
+        """Write what changes with a decode iteration: block tables that have grown, requests that
+        decode from now on, and block tables of requests whose chunks ride along and that are not
+        active yet."""
         tables = zip(batch.slots, batch.block_tables, batch.has_grown, strict=False)
         grown = [SlotRow(slot, table) for slot, table, has_grown in tables if has_grown]
         self.write([*grown, *self._started(batch), *_beside(batch.piggyback)])
 
     def leave(self, slots: Sequence[int]) -> None:
-        """Forget slots: from now on nothing is stored for them and nothing accepted."""
+        """Clear slots: from now on no key is stored and no token accepted for them."""
         self.write([SlotRow(slot, None, (0, False)) for slot in slots])
 
     def write(self, rows: Sequence[SlotRow]) -> None:
-        """Put rows, if there are any, into their slots."""
+        """Write rows, if there are any, into their slots."""
         if rows:
             self.write_packed(slot_rows(rows, self.ids.device))
 
     def write_packed(self, rows: Tensor) -> None:
-        """As `write`, of rows int64 [R, columns] that are on the device, as `slot_rows` makes
-        them."""
+        """As `write`, for rows that `slot_rows` has put on the device, int64 [R, columns]."""
         write_slots(rows, self._written)
 
     def _started(self, batch: Batch) -> Iterator[SlotRow]:
@@ -160,8 +160,8 @@ class SlotTable:
         )
 
     def _enter(self, slot: int, entry: SlotEntry) -> EntryValues:
-        """Write the slot's adjustments, which may still be those of an earlier request; what else
-        is to be written."""
+        """Write the slot's adjustments, or clear those of an earlier request. Returns the values
+        that are still to be written."""
         if entry.adjusted is not None:
             self.adjustments.write(slot, *entry.adjusted)
             self._adjusted.add(slot)
