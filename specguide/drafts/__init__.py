@@ -1,6 +1,6 @@
 """The shapes of drafts, as plain data; `speculation` drafts by them.
 
-Begin with `layout`: where the nodes behind a golden token stand, and how many each iteration makes.
-`tree` says a tree's shape as a caller gives it, `tree_layout` how such a tree grows, and `methods`
-what a configuration must know of each way to draft.
+Begin with `layout`: the draft layout, which nodes there are behind a golden token. `tree` has the
+shapes of trees that a caller can ask for, `tree_layout` how a tree is drafted step by step, and
+`methods` what a configuration must know of each method.
 """

@@ -1,8 +1,8 @@
-"""Owns where the drafts behind a golden token stand, as plain data, and how many of them an
-iteration makes.
+"""Owns DraftLayout: which drafts there may be behind a golden token, and how much of them an
+iteration drafts. Plain data.
 
-A `DraftLayout` is a chain of a drafter's own tokens; `ProposedChain` and `tree_layout.TreeLayout`
-say what is otherwise with them.
+The base class is a chain that a draft head or model drafts. Its subclasses `ProposedChain` and
+`tree_layout.TreeLayout` say what differs for them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from typing import NamedTuple
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 
-# tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
+# Tokens of all requests in one pass. From 300 to 500 on, a GPU computes for longer than it reads
+# weights, so that further drafts are no longer nearly free.
 _MOST_VERIFIED = 512
 
 
 @dataclass(frozen=True)
 class DraftLayout:
-    """What drafts there may be behind a golden token: at most W follow one another.
+    """Which drafts there may be behind a golden token: at most W follow one another.
 
-    num_model:     K, of a draft head or model
-    num_lookup:    that are looked up on the host
-    num_forced:    F, that the grammar forces; as many may follow one another
-    parents:       of each node that the target verifies, node 0 the golden token, which has -1;
-                   None: chosen anew in each iteration
-    stages:        the first place of each stage that the grammar walks over in one callback, and
-                   the number of all places; the golden token is stage 0, and with one path of
-                   nodes each is a stage of its own
-    num_nodes:     that the target verifies at most, the golden token included
-    num_positions: behind the golden token at which keys are stored
-    smaller:       layouts of which an iteration may draft instead, ascending
+    num_model:     K, drafts of a draft head or model
+    num_lookup:    drafts that the host looks up in earlier text
+    num_forced:    F, drafts that the grammar forces, at most this many in a row
+    parents:       the parent of each node that the target verifies; node 0 is the golden token and
+                   has -1; None: parents are chosen anew in each iteration
+    stages:        the first place of each stage, then the number of all places. The grammar walks
+                   over the places of a stage in one callback. The golden token is stage 0; in a
+                   chain each node is a stage of its own
+    num_nodes:     most nodes that the target verifies, the golden token included
+    num_positions: positions behind the golden token at which keys may be stored
+    smaller:       smaller layouts that an iteration may draft instead, ascending
     """
 
     num_model: int = 0
@@ -45,8 +46,8 @@ class DraftLayout:
 
     @classmethod
     def chain(cls, num_model: int = 0, num_lookup: int = 0, num_forced: int = 0) -> DraftLayout:
-        """One draft behind the other. An iteration may also draft nothing, or all but what is
-        forced."""
+        """A chain: each draft follows the one before. An iteration may also draft nothing, or all
+        but the forced tokens."""
         num_drafts = num_model + num_lookup + num_forced
         kind = ProposedChain if num_lookup + num_forced else DraftLayout
         smaller: tuple[DraftLayout, ...] = ()
@@ -67,39 +68,40 @@ class DraftLayout:
 
     @property
     def num_drafts(self) -> int:
-        """W, most that are accepted."""
+        """W, most drafts that are accepted at once."""
         return self.num_model + self.num_lookup + self.num_forced
 
     @property
     def num_places(self) -> int:
-        """Tokens of a slot that the grammar walks over, the golden one included."""
+        """Places of a slot that the grammar walks over, that of the golden token included."""
         return self.stages[-1]
 
     @property
     def num_own(self) -> int:
-        """Drafts that the method makes itself, forced ones aside."""
+        """Drafts that the method itself makes, without the forced ones."""
         return self.num_model + self.num_lookup
 
     @property
     def levels(self) -> tuple[DraftLayout, ...]:
-        """How much of it an iteration may draft, ascending: nothing first, all last."""
+        """The layouts that an adaptive iteration chooses from, ascending: nothing first, all
+        last."""
         return *self.smaller, self
 
     def levels_for(self, num_slots: int) -> tuple[DraftLayout, ...]:
-        """The first two, and of the others those that so many slots may draft: where a forward pass
-        over all drafts would compute for longer than it reads, they cannot pay."""
+        """The first two levels, and those of the others that can pay with `num_slots` slots: a pass
+        over all their nodes must not compute for longer than it reads weights."""
         return *self.levels[:2], *(
             level for level in self.levels[2:] if num_slots * level.num_nodes <= _MOST_VERIFIED
         )
 
     @property
     def first_level(self) -> DraftLayout:
-        """What is drafted when nothing is known yet."""
+        """The level that an adaptive engine drafts in a prefill, and before it has measured any."""
         return self
 
     @property
     def takes_processors(self) -> bool:
-        """Logits processors can be called along its drafts."""
+        """Whether logits processors can be called along its drafts."""
         return True
 
     def check_unguided(self) -> None:
@@ -109,8 +111,8 @@ class DraftLayout:
         """Raise InvalidParams where drafts cannot be made in an engine without guides."""
 
     def within(self, wanted: Speculation) -> DraftLayout:
-        """What there may be of it for a request, as numbers of drafts. Raises InvalidParams where
-        the request wants more than there is."""
+        """The chain that a request may have, with the numbers of drafts that it asks for. Raises
+        InvalidParams where it asks for more than this layout has."""
         num_own = _checked("num_draft_tokens", wanted.num_draft_tokens, self.num_own)
         num_forced = _checked("num_forced_tokens", wanted.num_forced_tokens, self.num_forced)
         num_model, num_lookup = min(self.num_model, num_own), min(self.num_lookup, num_own)
@@ -119,7 +121,7 @@ class DraftLayout:
 
 @dataclass(frozen=True)
 class ProposedChain(DraftLayout):
-    """A chain of which some drafts come from the host."""
+    """A chain in which some drafts come from the host: lookups and forced tokens."""
 
     def check_unguided(self) -> None:
         raise InvalidParams(
@@ -152,8 +154,8 @@ NO_DRAFTS = DraftLayout()
 class IterationLayouts(NamedTuple):
     """How much of a layout one decode iteration uses.
 
-    verified: what its drafts are of, as an earlier iteration made them
-    drafted:  what it makes drafts of
+    verified: the level of the drafts that it verifies, which an earlier iteration has made
+    drafted:  the level of the drafts that it makes
     """
 
     verified: DraftLayout

@@ -1,5 +1,5 @@
-"""Owns what a configuration must know of each way to draft; `speculation.drafters` has the rest of
-it."""
+"""Owns DraftMethod: what a configuration must know of each drafting method. `speculation.drafters`
+implements the methods."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from specguide.errors import InvalidParams
 
 @dataclass(frozen=True)
 class DraftMethod:
-    """A way to draft.
+    """A drafting method.
 
     name:   as in SpecConfig
     source: who makes the K drafts: a model, a lookup on the host, or nobody, so that there are only
-            those that the grammar forces
+            forced tokens
     in_one_pass: a model makes all K drafts at once, before any of them is chosen
     """
 
@@ -30,26 +30,26 @@ class DraftMethod:
 
     @property
     def has_own_trees(self) -> bool:
-        """It chooses its trees itself."""
+        """Whether the method chooses its trees itself."""
         return self.name == AUTO
 
     @property
     def least_forced(self) -> int:
-        """Forced tokens without which it has no drafts."""
+        """Fewest forced tokens that it needs to have drafts at all."""
         return int(self.source == "nobody")
 
     def chain(self, num_draft_tokens: int, num_forced: int) -> DraftLayout:
-        """Its drafts, one behind the other."""
+        """The chain of its drafts."""
         own = {self.source: num_draft_tokens}
         chain = DraftLayout.chain(own.get("model", 0), own.get("lookup", 0), num_forced)
         if not self.in_one_pass:
             return chain
-        # The same pass has the K drafts that are verified, whichever of them are accepted.
+        # Its pass covers the K verified drafts, however many are accepted, and K new ones.
         return replace(chain, num_positions=2 * num_draft_tokens)
 
     def check_alone(self, num_forced: int) -> None:
-        """Raise InvalidParams where all drafts are made at once, and forced ones were to come
-        between."""
+        """Raise InvalidParams where all drafts are made in one pass, but forced tokens would have
+        to come between them."""
         if self.in_one_pass and num_forced:
             raise InvalidParams(
                 f"method {self.name!r} makes all its drafts in one pass, before it is known what "
@@ -59,7 +59,7 @@ class DraftMethod:
 
 
 AUTO = "auto"
-"""What comes to another method, by the target."""
+"""The method that stands for another one, chosen by the target."""
 
 _METHODS = {
     method.name: method
@@ -77,17 +77,17 @@ _METHODS = {
 
 
 def add_method(method: DraftMethod) -> None:
-    """Let configurations name one more; of one name the last one counts."""
+    """Register a method that configurations may name. It replaces one of the same name."""
     _METHODS[method.name] = method
 
 
 def method_names() -> tuple[str, ...]:
-    """The names of all methods that a configuration may have."""
+    """The names of all methods."""
     return tuple(_METHODS)
 
 
 def method_named(name: str) -> DraftMethod:
-    """Raises InvalidParams for an unknown one."""
+    """The method of this name. Raises InvalidParams for an unknown one."""
     if name not in _METHODS:
         raise InvalidParams(
             f"speculation method {name!r} is unknown; known: {', '.join(_METHODS)}", param="spec"

@@ -1,5 +1,5 @@
-"""Owns the shape of a draft: nodes, each a proposed token with its parent; fixed, or chosen anew in
-each iteration."""
+"""Owns the shapes of drafts that a configuration can ask for: a chain, a tree of fixed shape, or a
+tree whose shape is chosen anew in each iteration."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from specguide.errors import InvalidParams
 from specguide.inputs.field_values import check_types
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
-"""Limits of a tree that an engine drafts."""
+"""Limits of a draft tree."""
 
 
 class DraftShape(Protocol):
-    """How the drafts of a configuration stand to one another.
+    """The shape of a configuration's drafts.
 
-    takes_forced: forced tokens may lengthen them
+    takes_forced: forced tokens may lengthen the drafts
     """
 
     takes_forced: bool
 
     def check(self, method: DraftMethod, num_forced: int) -> None:
-        """Raise InvalidParams where a method cannot draft so, or not with forced tokens."""
+        """Raise InvalidParams where a method cannot draft this shape, or not with forced tokens."""
 
     def num_draft_tokens(self, wanted: int) -> int:
-        """K, where `wanted` is what a configuration says."""
+        """K, where the configuration says `wanted`."""
 
     def layout(self, chain: DraftLayout) -> DraftLayout:
-        """The layout that drafts have in place of `chain`, in which they follow one another."""
+        """The layout of this shape, given the layout that the method's drafts have as a chain."""
 
 
 class Chain:
-    """One draft behind the other; a `DraftShape`."""
+    """Each draft follows the one before; a `DraftShape`."""
 
     takes_forced = True
 
@@ -54,7 +54,7 @@ class Chain:
 
 
 CHAIN = Chain()
-"""What a configuration without a tree drafts."""
+"""The shape of a configuration without a tree."""
 
 
 class TreeShape(ABC):
@@ -65,7 +65,7 @@ class TreeShape(ABC):
     @property
     @abstractmethod
     def expansion(self) -> TreeExpansion:
-        """How it is drafted."""
+        """The steps in which it is drafted."""
 
     def check(self, method: DraftMethod, num_forced: int) -> None:
         self._check_size()
@@ -106,7 +106,7 @@ class TreeShape(ABC):
         self._check_drafts(expansion)
 
     def _check_drafts(self, expansion: TreeExpansion) -> None:
-        """Raise InvalidParams where more is taken of the drafts than there is."""
+        """Raise InvalidParams where the tree expands or verifies more candidates than there are."""
         spans = pairwise(expansion.candidate_begins)
         for depth, (width, (begin, end)) in enumerate(
             zip(expansion.widths, spans, strict=False), start=1
@@ -128,13 +128,13 @@ class TreeShape(ABC):
         return self.expansion.depth
 
     def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
-        """The tree, whose nodes' parents are chosen anew in each iteration."""
+        """The layout of a tree whose nodes' parents are chosen anew in each iteration."""
         return _with_smaller(self.expansion)
 
 
 @dataclass(frozen=True)
 class DraftTree(TreeShape):
-    """Shape of one iteration's draft. Node 0 is the golden token; node j > 0 has `parents[j] < j`.
+    """A tree of fixed shape. Node 0 is the golden token; node j > 0 has `parents[j] < j`.
 
     parents: the parent of each node; parents[0] is -1
     """
@@ -176,12 +176,12 @@ class DraftTree(TreeShape):
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
-        """The tree whose nodes have these parents."""
+        """The layout of a tree whose nodes have these parents."""
         return _with_smaller(self.expansion, self.parents)
 
     @property
     def num_nodes(self) -> int:
-        """Nodes, the golden token included."""
+        """Number of nodes, the golden token included."""
         return len(self.parents)
 
     @cached_property
@@ -202,7 +202,8 @@ class DraftTree(TreeShape):
 
     @cached_property
     def expansion(self) -> TreeExpansion:
-        """How it is drafted: the r-th child of a node is the r-th likeliest token behind it."""
+        """The steps in which it is drafted: the r-th child of a node is the r-th likeliest token
+        there."""
         children = [
             [child for child in range(self.num_nodes) if self.parents[child] == node]
             for node in range(self.num_nodes)
@@ -235,8 +236,8 @@ class DynamicTree(TreeShape):
     """A tree that takes its shape from the drafter's probabilities (Li et al. 2024, "EAGLE-2",
     arXiv 2406.16858).
 
-    At each depth the likeliest nodes, by the product of the probabilities on their paths, are
-    expanded; of all that have come up the likeliest are verified.
+    A node's score is the product of the probabilities on its path. At each depth the nodes with the
+    best scores are expanded; of all candidates, the best are verified.
 
     top_k:     nodes expanded at each depth, and children drafted of each, 1 to 16
     depth:     most drafts on a path, 1 to 16
@@ -270,19 +271,19 @@ class DynamicTree(TreeShape):
 
     @cached_property
     def expansion(self) -> TreeExpansion:
-        """How it is drafted."""
+        """The steps in which it is drafted."""
         return TreeExpansion(self.top_k, (self.top_k,) * (self.depth - 1), self.num_nodes, None)
 
 
 SMALL_TREE = DynamicTree(4, 4, 16)
-"""What is drafted of a larger one where that does not pay."""
+"""What is drafted of a larger tree where the whole does not pay."""
 
 _SMALLER_TREES = (DraftTree.chain(3), SMALL_TREE)
 
 
 def _with_smaller(growth: TreeExpansion, parents: tuple[int, ...] | None = None) -> TreeLayout:
-    """An iteration may also draft nothing, a chain of three, or a smaller tree, where these are
-    within it."""
+    """The layout of a tree. An adaptive iteration may also draft nothing, a chain of three drafts,
+    or a smaller tree, where these fit into the tree."""
     parts = (part.expansion.within(growth) for part in _SMALLER_TREES)
     smaller = (TreeLayout.grown(part) for part in parts if part)
     return TreeLayout.grown(growth, parents, (NO_DRAFTS, *smaller))

@@ -1,4 +1,4 @@
-"""Owns how a draft tree grows, and the layout that it grows to."""
+"""Owns how a draft tree grows: the steps of its expansion, and the layout of the result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from specguide.drafts.layout import DraftLayout
 
 @dataclass(frozen=True)
 class FixedChoice:
-    """Which candidates are taken, by index among all, whatever is drafted.
+    """Which candidates a tree of fixed shape takes, by index among all candidates.
 
-    expanded: of depths 1 … D - 1
-    chosen:   those verified, ascending
+    expanded: the candidates to expand at each depth 1 … D - 1
+    chosen:   the candidates to verify, ascending
     """
 
     expanded: tuple[tuple[int, ...], ...]
@@ -30,16 +30,17 @@ class FixedChoice:
 class TreeExpansion:
     """The steps in which a tree of depth D is drafted.
 
-    Candidates are the children of all expanded nodes, the golden token's first, then those of depth
-    1 in order, and so on. What the grammar walks over are places: 0 is the golden token's, then
-    come the expanded nodes depth by depth, then one for each other node that may be verified.
+    Candidates are the children of all expanded nodes: first those of the golden token, then those
+    of the nodes expanded at depth 1 in order, and so on. The grammar walks over places: place 0 is
+    the golden token's, then come the expanded nodes depth by depth, then one place for each other
+    node that may be verified.
 
-    num_children: drafted of each expanded node
-    widths:       nodes expanded at depths 1 … D - 1
-    num_nodes:    nodes verified, the golden token included
-    fixed:        None: the likeliest are taken
-    whole:        a larger tree, of whose places those of each depth are the first ones; None: it
-                  has places of its own
+    num_children: children drafted of each expanded node
+    widths:       number of nodes expanded at each depth 1 … D - 1
+    num_nodes:    number of nodes verified, the golden token included
+    fixed:        the candidates to take; None: the likeliest
+    whole:        a larger tree whose places are used: at each depth the first ones; None: this tree
+                  has its own places
     """
 
     num_children: int
@@ -49,8 +50,8 @@ class TreeExpansion:
     whole: TreeExpansion | None = None
 
     def within(self, whole: TreeExpansion) -> TreeExpansion | None:
-        """The same with places among those of `whole`; None where they do not fit, or are all of
-        them."""
+        """The same tree with places among those of `whole`; None where it does not fit in, or is
+        not smaller."""
         fits = (
             1 < self.depth <= whole.depth
             and self.num_nodes < whole.num_nodes
@@ -65,37 +66,36 @@ class TreeExpansion:
 
     @cached_property
     def stage_begins(self) -> tuple[int, ...]:
-        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the
-        others.
+        """The first place of each stage, then the number of places. The stages: the golden token;
+        the expanded nodes of each depth; all other nodes.
 
-        Places of a larger tree that this one has no nodes for count to the stage before them.
+        Places of `whole` for which this tree has no nodes belong to the stage before them.
         """
         if self.whole is not None:
             return *self.whole.stage_begins[: self.depth], *self.whole.stage_begins[-2:]
         return *accumulate((0, 1, *self.widths)), self.num_places
 
     def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
-        """The first place of the depth before, and those of the nodes expanded at `depth`: none at
-        the last."""
+        """The first place of the depth before `depth`, and the places of the nodes expanded at
+        `depth`; the last depth has none."""
         begin = self.stage_begins[depth]
         width = self.widths[depth - 1] if depth < self.depth else 0
         return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
 
     def num_missing(self, depth: int) -> int:
-        """Places behind the nodes expanded at `depth` that it has no nodes for: a larger tree
-        has."""
+        """How many places after the nodes expanded at `depth` have a node only in `whole`."""
         _, places = self.places_of(depth)
         return self.stage_begins[depth + 1] - places[-1] - 1 if places else 0
 
     @cached_property
     def expanded_places(self) -> tuple[int, ...]:
-        """Places of the golden token and of each expanded node; k candidates of each follow one
-        another."""
+        """Places of the golden token and of each expanded node. Their candidates stand in this
+        order, num_children for each."""
         return 0, *(place for depth in range(1, self.depth) for place in self.places_of(depth)[1])
 
     @cached_property
     def num_before(self) -> tuple[int, ...]:
-        """Number of drafts on the path to each expanded node, in the order of their places."""
+        """Number of drafts on the path before each expanded node, in the order of their places."""
         return tuple(num for num, width in enumerate(self.widths) for _ in range(width))
 
     @cached_property
@@ -109,12 +109,12 @@ class TreeExpansion:
 
     @property
     def num_places(self) -> int:
-        """Places that the grammar walks over."""
+        """Number of places that the grammar walks over."""
         return self.whole.num_places if self.whole else sum(self.widths) + self.num_nodes
 
     @cached_property
     def candidate_begins(self) -> tuple[int, ...]:
-        """The first candidate of each depth 1 … D, and their number."""
+        """The first candidate of each depth 1 … D, then the number of candidates."""
         return tuple(
             accumulate(
                 (0, self.num_children, *(width * self.num_children for width in self.widths))
@@ -123,7 +123,7 @@ class TreeExpansion:
 
     @property
     def num_candidates(self) -> int:
-        """Candidates of all depths."""
+        """Number of candidates of all depths."""
         return self.candidate_begins[-1]
 
     @property
@@ -134,9 +134,9 @@ class TreeExpansion:
 
 @dataclass(frozen=True)
 class TreeLayout(DraftLayout):
-    """Drafts of a draft head or model, of which several may follow one node.
+    """A tree of drafts of a draft head or model: several drafts may follow one node.
 
-    growth: the steps in which it is drafted
+    growth: the steps in which the tree is drafted
     """
 
     growth: TreeExpansion = field(kw_only=True)
@@ -148,7 +148,7 @@ class TreeLayout(DraftLayout):
         parents: tuple[int, ...] | None = None,
         smaller: tuple[DraftLayout, ...] = (),
     ) -> TreeLayout:
-        """What `growth` ends with."""
+        """The layout of the tree that `growth` drafts."""
         return cls(
             growth.depth,
             parents=parents,
@@ -161,10 +161,10 @@ class TreeLayout(DraftLayout):
 
     @property
     def takes_processors(self) -> bool:
-        """A processor is called along one path."""
+        """False: a logits processor is called along a single path."""
         return False
 
     @property
     def first_level(self) -> DraftLayout:
-        """The least that drafts anything."""
+        """The smallest level that drafts anything."""
         return self.levels[1]
