@@ -1,5 +1,5 @@
-"""Choosing tokens: the parameters of a batch, adjusted logits, the acceptance rule and what follows
-from it."""
+"""Choosing tokens: adjusted logits, logits processors, the acceptance rule, the state that it
+updates, and the growth of draft trees."""
 
 from specguide.kernels import SamplingTensors, operation, triton
 from specguide.sampling import accept, growth, synthetic

@@ -1,5 +1,5 @@
-"""Owns what an iteration leaves in the slots: golden tokens, lengths and ends by the verification,
-then drafts."""
+"""Owns what an iteration writes into the slots: golden tokens, lengths and ends from the
+verification, then the new drafts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from specguide.sampling.verify import verify_chain, verify_tree
 
 
 class AcceptState(NamedTuple):
-    """What a verification reads and writes of S slots, in place.
+    """The state of S slots that a verification reads and updates in place; see SlotTable.
 
     tokens:       int32 [S, N], golden token and drafts
-    late:         uint8 [S], read
+    late:         uint8 [S], not 0: the target's rows were late; read only
     active:       bool [S]
     lengths:      int64 [S]
-    max_lens:     int64 [S], read
-    end_ids:      int32 [S, a power of two], read
+    max_lens:     int64 [S], read only
+    end_ids:      int32 [S, a power of two], read only
     num_accepted: int32 [S]
     """
 
@@ -34,12 +34,12 @@ class AcceptState(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """Where several drafts may follow a node.
+    """The trees of drafts that a verification reads, and the paths that it writes.
 
-    trees:         of all slots; siblings have different tokens
+    trees:         the trees of all slots; siblings have different tokens
     depth:         D, most drafts that are accepted
     accepted_path: int32 [S, D or more], written: the places of the accepted drafts, -1 past the
-                   last one; a held slot's stays
+                   last one; that of a held slot stays
     """
 
     trees: SlotTrees
@@ -54,16 +54,16 @@ def accept_drafts(
     state: AcceptState,
     branches: Branches | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Verify the drafts of B slots and move these on; a slot that is late or not active is held and
-    stays as it is.
+    """Verify the drafts of B slots, and advance the slots. A slot that is late or not active is
+    held: it stays as it is.
 
-    target_tokens: int32 [B, N], what the target says after each node
+    target_tokens: int32 [B, N], the token that the target chooses after each node
     slots, start:  int64 [B]; start is the position of the first node
-    branches:      None: each draft follows the one before, and they are the slots' tokens
-    Returns drafts accepted, int32 [B], -1 where the slot was held; and with branches the accepted
-    nodes, int64 [B, D + 1], from node 0 on, -1 past the last one and in a slot that was held. A
-    slot is active no longer when its request ends with these tokens, so that iterations launched
-    before the host knows do no harm.
+    branches:      the draft trees; None: drafts are chains, in state.tokens
+    Returns the number of accepted drafts, int32 [B], -1 where the slot was held; and with branches
+    the accepted nodes, int64 [B, D + 1], from node 0 on, -1 past the last one and where the slot
+    was held. A slot whose request ends with these tokens becomes inactive, so that iterations that
+    were launched before the host knows of the end do no harm.
     """
     held = (state.late[slots] != 0) | ~state.active[slots]
     if branches is None:
@@ -91,7 +91,7 @@ def _move_on(
     start: Tensor,
     state: AcceptState,
 ) -> None:
-    """Write what follows from a verification; new_tokens: int32 [B, n], the new tokens first."""
+    """Update the slots after a verification. new_tokens: int32 [B, n], the first ones are new"""
     held = num_accepted < 0
     state.num_accepted[slots] = num_accepted
     state.tokens[slots, 0] = torch.where(held, state.tokens[slots, 0], golden)
@@ -106,8 +106,8 @@ def _move_on(
 def store_drafts(
     drafts: Tensor, node: int, limits: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor
 ) -> None:
-    """Write draft `node` of B slots into `tokens`, -1 beyond their limits; a slot that was held
-    keeps the one it has.
+    """Write draft `node` of B slots into `tokens`, or -1 beyond a slot's limit; a slot that was
+    held keeps the draft that it has.
 
     drafts, num_accepted: int32 [B], the latter as `accept_drafts` gives it
     limits:               int32 [S], most drafts of each slot
@@ -121,8 +121,8 @@ def store_drafts(
 def append_drafts(
     drafts: Tensor, chain_len: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor
 ) -> None:
-    """Write the drafts of B slots into `tokens`, each behind its chain; none where the chain is
-    full or was held.
+    """Append one draft to the chain of each of B slots in `tokens`, but not where the chain is full
+    or the slot was held.
 
     drafts, num_accepted: int32 [B], the latter as `accept_drafts` gives it
     chain_len:            int32 [S], drafts that each slot has

@@ -1,8 +1,7 @@
-"""Owns the adjustments of logits: what each slot's request asks for and has output, and what
-follows for its logits.
+"""Owns the adjustments of logits: the settings and output counts of each slot's request, and how
+they change its logits.
 
-Drafts are guessed without them: the drafter's logits stay as they are, and verification alone
-decides what is output.
+Only verification uses them, since it decides what is output; the drafter's logits stay as they are.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ _ANY, _NONE = -2, -1
 
 @dataclass(frozen=True, eq=False)
 class SlotAdjustments:
-    """The slots' adjustments at fixed addresses. S slots, V tokens, M sequences of at most L
-    tokens.
+    """The slots' adjustments at fixed addresses. S slots, V tokens, M forbidden sequences of at
+    most L tokens.
 
-    bias:       float32 [S, V], added; -inf for what never comes
-    is_end:     bool [S, V], tokens that do not come before first_end
+    bias:       float32 [S, V], added to the logits; -inf for tokens that are never output
+    is_end:     bool [S, V], tokens that are not output before first_end
     first_end:  int64 [S], the first position that may have one of them
-    in_prompt:  bool [S, V]
+    in_prompt:  bool [S, V], the prompt has the token
     counts:     int32 [S, V], how often each token has been output
     last_ids:   int32 [S, L - 1], the last tokens of the output, in order; -1 before its beginning
-    before_bad: int32 [S, M, L - 1], the tokens behind which one is forbidden, the last ones in
-                order; -2 is any
-    bad_ids:    int64 [S, M], that token; -1 where there is no sequence
+    before_bad: int32 [S, M, L - 1], each sequence without its last token, aligned to the right; -2
+                stands for any token
+    bad_ids:    int64 [S, M], the last token of each sequence, which is forbidden behind the others;
+                -1 where there is no sequence
     repetition, frequency, presence: float32 [S], penalties
     """
 
@@ -51,7 +51,7 @@ class SlotAdjustments:
 
     @classmethod
     def neutral(cls, num_slots: int, vocab_size: int, device: torch.device) -> SlotAdjustments:
-        """Slots whose logits stay as they are: 10 bytes a slot and token."""
+        """Slots whose logits stay as they are. They take 10 bytes per slot and token."""
 
         def full(value: float, dtype: torch.dtype, *shape: int) -> Tensor:
             return torch.full((num_slots, *shape), value, dtype=dtype, device=device)
@@ -71,7 +71,7 @@ class SlotAdjustments:
         )
 
     def clear(self, slot: int | slice) -> None:
-        """Leave the logits of the slot, or of several, as they are."""
+        """Reset one slot, or several: their logits stay as they are."""
         for name, value in (
             ("bias", 0),
             ("is_end", 0),
@@ -94,7 +94,7 @@ class SlotAdjustments:
         prompt_ids: Sequence[int],
         output_ids: Sequence[int],
     ) -> None:
-        """Take in a request that has these tokens."""
+        """Write the adjustment of a request that has these tokens into its slot."""
         self.clear(slot)
         if adjustment.allowed_ids is not None:
             self.bias[slot] = float("-inf")
@@ -119,7 +119,7 @@ class SlotAdjustments:
         self.frequency[slot], self.presence[slot] = adjustment.frequency, adjustment.presence
 
     def take(self, slots: Tensor, target_tokens: Tensor, num_accepted: Tensor) -> None:
-        """Count what a verification has output; a slot that was held has output nothing.
+        """Count the tokens that a verification has output; a slot that was held has output none.
 
         slots:         int64 [B], distinct
         target_tokens: int32 [B, N], of which the first `num_accepted` int32 [B] + 1 are new
@@ -139,8 +139,8 @@ class SlotAdjustments:
 
 
 def chain_paths(drafts: Tensor) -> Tensor:
-    """The drafts on the path to each node of chains int32 [B, N - 1]: int32 [B, N, N - 1], -1
-    behind."""
+    """The drafts on the path to each node of chains. drafts: int32 [B, N - 1]. Returns int32 [B, N,
+    N - 1], -1 past the end of a path."""
     num_nodes = drafts.shape[1] + 1
     is_on_path = torch.ones(num_nodes, num_nodes - 1, dtype=torch.bool, device=drafts.device).tril(
         -1
@@ -156,18 +156,18 @@ def adjust_logits(
     adjustments: SlotAdjustments,
     rows: BitmaskRows | None,
 ) -> Tensor:
-    """Logits after each node as the slots' requests want them, as if the drafts on its path had
-    been output.
+    """Logits after each node with the adjustments of the slots' requests, as if the drafts on the
+    node's path had been output.
 
-    In vLLM's order: allowed tokens and bad words, bias, end tokens, repetition, frequency,
-    presence. Where all that is left to a grammar are end tokens before their time, they may come.
+    The order is vLLM's: allowed tokens and bad words, bias, end tokens, repetition, frequency,
+    presence. Where a grammar allows only end tokens, they may come before first_end.
 
     logits:       [B · N, V], floating
     slots, start: int64 [B]; start is the position of the first node
-    paths:        int32 [B, N, D], the drafts on the path to each node in order; -1 is none
-    rows:         of what a grammar allows, a row for each row of logits; None: all are free
-    Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that
-    asks for nothing has the values of `logits` otherwise. Can be captured in a CUDA graph.
+    paths:        int32 [B, N, D], the drafts on the path to each node in order; -1: none
+    rows:         the grammar's bitmask rows, one for each row of logits; None: all are free
+    Returns float32 [B · N, V]; tokens that a guided row forbids have -inf. Otherwise the row of a
+    slot without adjustments has the values of `logits`. Can be captured in a CUDA graph.
     """
     num_nodes = paths.shape[1]
     adjusted = logits.float().view(len(slots), num_nodes, -1) + adjustments.bias[slots][:, None]
@@ -187,8 +187,8 @@ def adjust_logits(
 def _forbid_bad_words(
     adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor, path_lens: Tensor
 ) -> None:
-    """-inf in adjusted [B, N, V] for the last token of each sequence whose others are the path's
-    last ones."""
+    """Write -inf into adjusted [B, N, V] for the last token of each forbidden sequence whose other
+    tokens end the path."""
     last_ids, bad_ids = adjustments.last_ids[slots], adjustments.bad_ids[slots][:, None]
     output = torch.cat([last_ids[:, None].expand(-1, paths.shape[1], -1), paths], dim=2)
     places = path_lens[:, :, None] + torch.arange(last_ids.shape[1], device=slots.device)
@@ -200,7 +200,7 @@ def _forbid_bad_words(
 
 
 def _penalise(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor) -> None:
-    """The penalties, on adjusted [B, N, V]."""
+    """Apply the penalties to adjusted [B, N, V], in place."""
     counts = adjustments.counts[slots][:, None].repeat(1, adjusted.shape[1], 1)
     counts.scatter_add_(2, paths.clamp(min=0).long(), (paths >= 0).int())
     is_output = counts > 0

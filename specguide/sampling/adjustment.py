@@ -1,4 +1,4 @@
-"""Owns the way from a request's parameters to its Adjustment: as token ids, checked."""
+"""Owns how a request's parameters become its Adjustment: checked, and with token ids."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 
 MAX_SEQUENCES = 128
-"""Bad words of several tokens that a request may have, spellings counted."""
+"""Most bad words of two or more tokens of a request; each spelling of a word counts."""
 MAX_SEQUENCE_LEN = 32
-"""Tokens of the longest one."""
+"""Most tokens of a bad word."""
 
 
 def adjustment_of(
     params: SamplingParams, tokenizer: Tokenizer, vocab_size: int
 ) -> Adjustment | None:
-    """None where the parameters leave the logits as they are.
+    """The adjustment that a request's parameters ask for; None where logits stay as they are.
 
     Raises InvalidParams for a token id outside the vocabulary, and for bad words that are too
     many or too long.
@@ -64,10 +64,12 @@ _NEUTRAL = SamplingParams()
 def _spellings(
     words: Iterable[str], tokenizer: Tokenizer, vocab_size: int
 ) -> list[tuple[int, ...]]:
-    """The tokens of each word at a text's beginning and after a space, but for those that end in
-    another spelling, or have a token that is none of the model's and never comes.
+    """The spellings of each word as tokens: at the beginning of a text, and after a space.
+    Spellings that end with another spelling are left out, and those with a token id outside the
+    vocabulary, which is never output.
 
-    vLLM leaves the second out where it is longer than the first, and lets the word through there.
+    vLLM leaves out the second spelling where it is longer than the first; there the word can be
+    output.
     """
     sequences: dict[tuple[int, ...], None] = {}
     for word in words:

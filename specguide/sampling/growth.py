@@ -1,5 +1,5 @@
-"""Owns the growth of draft trees: which candidates are expanded, and which are verified in the
-end."""
+"""Owns the growth of draft trees: which candidates are expanded at each depth, and which nodes are
+verified in the end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class GrowingTrees:
     """All C candidates of B trees, in the order of `TreeExpansion`.
 
     slots:        int64 [B]
-    num_accepted: int32 [B], by their last verification; of a slot that was held, -1, nothing is
-                  written by slot
-    tokens:       int32 [B, C], -1 where there is none
+    num_accepted: int32 [B], drafts that the last verification accepted; -1: the slot was held, and
+                  nothing is written for it
+    tokens:       int32 [B, C], -1 where there is no candidate
     scores:       float32 [B, C], logarithms of the products of the probabilities on their paths
-    places:       int32 [B, C], where the grammar's walk has them; 0 of those that are not expanded
+    places:       int32 [B, C], the place of each expanded candidate in the grammar's walk; 0 for
+                  the others
     """
 
     slots: Tensor
@@ -39,14 +40,14 @@ class GrowingTrees:
         return self.tokens.device
 
     def take_in(self, span: slice, tokens: Tensor, scores: Tensor, places: Tensor) -> None:
-        """What is there of the candidates of a depth, [B, n] each."""
+        """Write the values of the candidates of a depth, [B, n] each."""
         self.tokens[:, span] = tokens
         self.scores[:, span] = scores
         self.places[:, span] = places
 
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:
-        """The state in which nothing has been drafted."""
+        """Uninitialised memory for all candidates of these trees."""
 
         def empty(dtype: torch.dtype) -> Tensor:
             return torch.empty(
@@ -60,15 +61,15 @@ class GrowingTrees:
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """The w nodes of each of B trees that are expanded at one depth, out of M that have been in
-    all.
+    """The w nodes of each of B trees that are expanded at one depth. M nodes have been expanded so
+    far, in all depths.
 
     tokens:     int32 [B, w]
     scores:     float32 [B, w]
-    parent_ids: int64 [B · w], of each node's parent among the B · v of the depth before; of the
-                golden token [0]
-    row_ids:    int64 [B · w], rows of what the grammar allows behind each
-    ancestor_mask: bool [B, w, M], which of the expanded nodes are on the path to each
+    parent_ids: int64 [B · w], index of each node's parent among the B · v nodes of the depth
+                before; int64 [0] for the golden tokens
+    row_ids:    int64 [B · w], the bitmask row behind each node
+    ancestor_mask: bool [B, w, M], which of the expanded nodes are on the path to each node
     """
 
     tokens: Tensor
@@ -79,7 +80,7 @@ class Frontier:
 
     @classmethod
     def root(cls, golden: Tensor, row_ids: Tensor) -> Frontier:
-        """The golden tokens int32 [B, 1]."""
+        """The frontier of the golden tokens, int32 [B, 1]."""
         size = len(golden), 1
         return cls(
             golden,
@@ -103,16 +104,16 @@ def grow_trees(
     num_model: Tensor,
     row_slots: Tensor,
 ) -> Frontier:
-    """Take in the candidates of a depth, and choose those to expand: none at the last one.
+    """Take the candidates of a depth, and choose those to expand, which is none at the last depth.
+    Of candidates with equal scores, the first are taken.
 
     tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `frontier`; -1 and -inf
                       where there is none
-    growing:          the candidates of this depth are written
-    walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes
-                      expanded are written, and -1 where the stage has further places
+    growing:          the candidates of this depth are written into it
+    walk_tokens, walk_parents: int32 [S, places], by slot: written with each expanded node's token
+                      and its parent's place; tokens are -1 at further places of the stage
     num_model:        int32 [S], most drafts on a path of each slot
-    row_slots:        int64 [S], the slot whose rows say what may follow
-    Of equals those that come first are taken.
+    row_slots:        int64 [S], the slot whose bitmask rows are used
     """
     is_too_deep = (num_model[growing.slots] < depth)[:, None]
     scores = (frontier.scores[:, :, None] + logprobs).flatten(1).masked_fill(is_too_deep, -math.inf)
@@ -138,19 +139,19 @@ def grow_trees(
 
 
 def _scattered(chosen: Tensor, values: Tensor, like: Tensor) -> Tensor:
-    """Zeros but for the values [w] at the chosen [B, w]; in the form of `like`."""
+    """A tensor like `like` with the values [w] at the indices chosen [B, w], and 0 elsewhere."""
     values = values.to(like.dtype).expand(len(like), -1)
     return torch.zeros_like(like).scatter_(1, chosen, values)
 
 
 def _numbered(parents: Tensor, num_parents: int) -> Tensor:
-    """int64 [B · w], parents [B, w] counted through all trees."""
+    """int64 [B · w], parents [B, w] as indices into the nodes of all trees."""
     first = torch.arange(len(parents), device=parents.device)[:, None] * num_parents
     return (parents + first).flatten()
 
 
 def _expanded(scores: Tensor, expansion: TreeExpansion, depth: int) -> Tensor:
-    """int64 [B, w], which candidates of a depth are expanded."""
+    """Which candidates of a depth are expanded, int64 [B, w]."""
     _, places = expansion.places_of(depth)
     if expansion.fixed is None or not places:
         return _likeliest(scores, len(places))
@@ -159,7 +160,8 @@ def _expanded(scores: Tensor, expansion: TreeExpansion, depth: int) -> Tensor:
 
 
 def _behind(ancestor_mask: Tensor, parents: Tensor) -> Tensor:
-    """bool [B, w, M + w], the ancestor mask of nodes whose parents [B, w] have one [B, v, M]."""
+    """The ancestor mask of new nodes, bool [B, w, M + w]. parents: [B, w], indices into
+    ancestor_mask [B, v, M]"""
     num_trees, width = parents.shape
     index = parents[:, :, None].expand(-1, -1, ancestor_mask.shape[2])
     itself = torch.eye(width, dtype=torch.bool, device=parents.device)
@@ -184,11 +186,11 @@ def finish_trees(
 ) -> None:
     """Choose the N - 1 candidates to verify, parents before their children.
 
-    trees: of all slots, written
-    walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded,
-                               written, as above
-    A parent is at least as likely as its children, and of equals those that come first are taken:
-    so it is there.
+    trees: the trees of all slots, written
+    walk_tokens, walk_parents: int32 [S, places], by slot: written as in `grow_trees`, here for the
+                               nodes that were not expanded
+    The parent of a chosen candidate is always chosen: its score is at least as good, and it comes
+    first.
     """
     num_trees = len(growing.tokens)
     device = growing.tokens.device
@@ -224,14 +226,14 @@ def _likeliest(scores: Tensor, num: int) -> Tensor:
 
 
 def _store(buffer: Tensor, growing: GrowingTrees, values: Tensor, begin: int) -> None:
-    """Tell the callbacks something of nodes, [B, n], from place `begin` on."""
+    """Write values of nodes, [B, n], from place `begin` on into a buffer that callbacks read."""
     places = slice(begin, begin + values.shape[1])
     held = (growing.num_accepted < 0)[:, None]
     buffer[growing.slots, places] = torch.where(held, buffer[growing.slots, places], values.int())
 
 
 def _seen(parents: Tensor, depth: int) -> Tensor:
-    """bool [B, N, N]: each node sees itself and what its parent sees."""
+    """The ancestor mask, bool [B, N, N]: a node's ancestors are itself and its parent's."""
     num_nodes = parents.shape[1]
     itself = torch.eye(num_nodes, dtype=torch.bool, device=parents.device)
     ancestor_mask, index = (

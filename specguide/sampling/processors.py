@@ -1,5 +1,5 @@
-"""Owns logits processors: functions of a request's user that change its logits before anything else
-does."""
+"""Owns logits processors: a user's functions that change a request's logits before all other
+adjustments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from specguide.params import SamplingParams
 from specguide.params.rules import num_processor_arguments
 
 Processor = Callable[[list[int], Tensor], Any]
-"""Takes the output's token ids and the logits float32 [V] by which the next token is chosen;
-returns new logits."""
+"""Takes the output's token ids and the logits of the next token, float32 [V]; returns new
+logits."""
 
 
 class RequestProcessors(NamedTuple):
@@ -27,11 +27,11 @@ class RequestProcessors(NamedTuple):
 
 
 Failures = dict[tuple[int, int], RequestError]
-"""Why there are no logits, by request of the batch and node."""
+"""Why a node has no logits, by row of the batch and node."""
 
 
 def bind_processors(params: SamplingParams, prompt_ids: Sequence[int]) -> tuple[Processor, ...]:
-    """A request's processors, those that ask for the prompt with the prompt."""
+    """A request's processors; the prompt is bound to those that take it as an argument."""
     prompt_ids = list(prompt_ids)
     return tuple(
         partial(processor, prompt_ids) if num_processor_arguments(processor) == 3 else processor
@@ -42,19 +42,19 @@ def bind_processors(params: SamplingParams, prompt_ids: Sequence[int]) -> tuple[
 def process_logits(
     logits: Tensor, drafts: Tensor, requests: Mapping[int, RequestProcessors]
 ) -> tuple[Tensor, Failures]:
-    """Logits after each node as the requests' processors want them, as if the drafts on its path
-    had been output.
+    """Logits after each node, changed by the requests' processors as if the drafts on the node's
+    path had been output.
 
-    Runs the processors on the calling thread, with rows on the host: waits for the device, and
-    cannot be captured.
+    Runs the processors on the calling thread, on copies in host memory. So it waits for the device,
+    and cannot be captured in a graph.
 
-    logits:   [B · N, V], floating; stays as it is
-    drafts:   int32 [B, N - 1], those behind the first node; -1 is none
-    requests: the processors of those that have some, by their place among the B; their output ids
-              are those before the first node
-    Returns float32 [B · N, V], rows of other requests as in `logits`, and what the processors
-    failed with. A row that has failed is -inf: only where the path to it is accepted does the
-    failure count.
+    logits:   [B · N, V], floating; not changed
+    drafts:   int32 [B, N - 1], the drafts behind the first node; -1: none
+    requests: the requests with processors, by row of the batch; their output_ids end before the
+              first node
+    Returns float32 [B · N, V], with the rows of other requests as in `logits`, and the failures of
+    processors. A row that has failed is -inf; the failure counts only if the path to it is
+    accepted.
     """
     rows = list(requests)
     paths = drafts[rows].tolist()
@@ -76,8 +76,8 @@ def process_logits(
 def _process_path(
     logits: Tensor, drafts: Sequence[int], request: RequestProcessors
 ) -> dict[int, RequestError]:
-    """Write over float32 [N, V], one row for each node; what a node failed with ends the path, as
-    does a missing draft."""
+    """Process logits float32 [N, V] in place, one row per node, up to a node without a draft or
+    with an error. Returns the error by its node."""
     output_ids = list(request.output_ids)
     for node, draft in enumerate([*drafts, -1]):
         try:
@@ -92,12 +92,12 @@ def _process_path(
 
 
 def _process(logits: Tensor, output_ids: Sequence[int], processors: Sequence[Processor]) -> Tensor:
-    """float32 [V] through all processors. Raises RequestError."""
+    """The result of all processors for logits float32 [V]. Raises RequestError where one fails."""
     shape = logits.shape
     for index, processor in enumerate(processors):
         try:
             logits = _checked(processor(list(output_ids), logits), shape)
-        except Exception as cause:  # of a user
+        except Exception as cause:  # user code may raise anything
             raise RequestError(
                 f"logits_processors[{index}] failed after {len(output_ids)} tokens of output: "
                 f"{type(cause).__name__}: {cause}"

@@ -1,4 +1,4 @@
-"""Owns log-probabilities: what the model itself thinks of the tokens that were chosen."""
+"""Owns the log-probabilities of chosen tokens, by the model's own logits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from specguide.params.rules import MAX_LOGPROBS
 
 
 def score_tokens(logits: Tensor, target_tokens: Tensor) -> TokenScores:
-    """The log-probabilities of tokens and of the likeliest ones in their places.
+    """The log-probabilities of the chosen tokens, and of the likeliest tokens at the same nodes.
 
     logits:        [B · N, V], floating, as the model gives them
-    target_tokens: int32 [B, N], the token chosen after each node; -1: none, of which what is
-                   returned is void
+    target_tokens: int32 [B, N], the token chosen after each node; -1: none, and the scores there
+                   are meaningless
     """
     logprobs = logits.float().log_softmax(dim=-1).view(*target_tokens.shape, -1)
     chosen = logprobs.gather(2, target_tokens.clamp(min=0).long()[:, :, None])

@@ -1,5 +1,5 @@
-"""Owns the rule of synthetic acceptance: drafts are accepted as a pattern says, whatever the target
-wanted."""
+"""Owns the rule of synthetic acceptance: a fixed pattern says how many drafts are accepted,
+whatever the target chooses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from specguide.kernels import BitmaskRows
 class Pattern(NamedTuple):
     """How many drafts S slots accept.
 
-    num_accepted: int32 [P, S], most drafts that each of P iterations accepts, over and over
-    iteration:    int64 [1], the last one's; counts
+    num_accepted: int32 [P, S], most drafts that each slot accepts in each of P iterations, repeated
+                  for ever
+    iteration:    int64 [1], index of the last iteration; each call advances it
     """
 
     num_accepted: Tensor
@@ -23,7 +24,7 @@ class Pattern(NamedTuple):
 
 
 class DraftedSlots(NamedTuple):
-    """What synthetic acceptance reads of S slots, and the drafts that it takes out.
+    """The state of S slots that synthetic acceptance reads. It removes drafts from `tokens`.
 
     tokens: int32 [S, N or more], golden token and drafts, -1 for none
     late:   uint8 [S], 1: this iteration accepts nothing for the slot
@@ -42,14 +43,14 @@ def accept_by_pattern(
     pattern: Pattern,
     rows: BitmaskRows | None,
 ) -> None:
-    """Have the target choose as many of the first drafts of B slots' chains as the pattern has for
-    its next iteration, up to the first draft that there is not or that the grammar does not allow.
-    The other drafts are forgotten, since the target might choose the same; those of a slot that is
-    late or not active stay.
+    """Replace the target's tokens by drafts, so that verification accepts as many drafts of B
+    chains as the pattern has for its next iteration, up to the first draft that is missing or that
+    the grammar forbids. The other drafts are removed, since the target might choose the same tokens
+    by chance; those of a slot that is late or not active stay.
 
-    target_tokens: int32 [B, N], what the target says after each node; changed in place
+    target_tokens: int32 [B, N], the token that the target chooses after each node; changed in place
     slots:         int64 [B]
-    rows:          of all nodes, [B · N]; None: the grammar allows all
+    rows:          bitmask rows of all nodes, [B · N]; None: the grammar allows all
     """
     num_drafts = target_tokens.shape[1] - 1
     pattern.iteration.add_(1).remainder_(len(pattern.num_accepted))
@@ -64,7 +65,7 @@ def accept_by_pattern(
 
 
 def _allows(rows: BitmaskRows | None, drafts: Tensor) -> Tensor:
-    """Which drafts there are and the rows of the nodes before them allow, bool [B, N - 1]."""
+    """Which drafts exist and are allowed by the row of the node before, bool [B, N - 1]."""
     if rows is None:
         return drafts >= 0
     ids = rows.ids.view(len(drafts), -1)[:, :-1]

@@ -10,13 +10,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class SlotTrees:
-    """Trees at fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any
-    first ones are a tree too.
+    """Trees at fixed addresses. S slots, N nodes each; node 0 is the golden token. The first n
+    nodes form a tree too, for any n.
 
-    tokens:  int32 [S, N], -1 where there is no draft; node 0's is elsewhere
-    parents: int64 [S, N], each before its children
-    depths:  int64 [S, N]
-    places:  int64 [S, N], where the grammar's walk has them, see `TreeExpansion`
+    tokens:  int32 [S, N], -1 where there is no draft; the golden token is not stored here
+    parents: int64 [S, N], each parent comes before its children
+    depths:  int64 [S, N], distance from the golden token
+    places:  int64 [S, N], the nodes' places in the grammar's walk, see `TreeExpansion`
     ancestor_mask:    bool [S, N, N], entry [s, i, j]: node j is i or on the path to it
     """
 
@@ -44,7 +44,8 @@ class SlotTrees:
         )
 
     def select(self, slots: slice | Tensor, num_nodes: int) -> SlotTrees:
-        """The first nodes of those of B slots, in order; a slice's may be the same memory."""
+        """The first nodes of the trees of B slots, in the order of `slots`; with a slice, the
+        result may share memory with these trees."""
         return SlotTrees(
             self.tokens[slots, :num_nodes],
             self.parents[slots, :num_nodes],
@@ -54,8 +55,8 @@ class SlotTrees:
         )
 
     def store(self, trees: SlotTrees, slots: slice | Tensor, held: Tensor) -> None:
-        """Write those of B slots, of fewer nodes perhaps; a slot that is held, bool [B], keeps the
-        one that it has."""
+        """Write the trees of B slots, which may have fewer nodes. A slot that is held, bool [B],
+        keeps its tree."""
         self.drop(slots, held)
         for field in fields(self):
             theirs = getattr(trees, field.name)
@@ -63,11 +64,11 @@ class SlotTrees:
             mine[slots] = torch.where(held.view(-1, *[1] * (theirs.dim() - 1)), mine[slots], theirs)
 
     def drop(self, slots: slice | Tensor, held: Tensor) -> None:
-        """No drafts for B slots, but a slot that is held, bool [B], keeps those that it has."""
+        """Remove the drafts of B slots. A slot that is held, bool [B], keeps its drafts."""
         self.tokens[slots] = torch.where(held[:, None], self.tokens[slots], -1)
 
     def paths(self, depth: int) -> Tensor:
-        """The drafts on the path to each node in order, int32 [S, N, depth], -1 behind."""
+        """The drafts on the path to each node in order, int32 [S, N, depth], -1 past its end."""
         on_path = self.ancestor_mask[:, :, 1:]
         depths = (self.depths[:, None, 1:] - 1).expand_as(on_path)
         tokens = self.tokens[:, None, 1:].expand_as(on_path)
@@ -78,5 +79,5 @@ class SlotTrees:
         return paths[:, :, :depth]
 
     def clear(self, slots: Tensor) -> None:
-        """Forget the drafts of `slots` int64 [B]."""
+        """Remove the drafts of `slots`, int64 [B]."""
         self.tokens.index_fill_(0, slots, -1)

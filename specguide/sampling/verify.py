@@ -10,11 +10,11 @@ Proof. The rule accepts d with probability min(1, p(d) / q(d)) = p(d), which is 
 x = d. When it rejects, it draws from the residual max(0, p - q) normalised, that is p(y) / (1 -
 p(d)) for y ≠ d, which is the distribution of x given x ≠ d. Node by node along a path, each x drawn
 with noise of its own position, the outputs are a sample of the target; the draws under rejected
-nodes are never output, so what they are does not matter. ∎
+nodes are never output, so their values do not matter. ∎
 
-Since x is what the target says with or without a draft, one seed gives the same tokens with
+The target chooses x in the same way with or without a draft. So one seed gives the same tokens with
 speculation or without, and with greedy decoding the theorem is plain equality. In a tree the same
-holds for each path: at most one child of a node carries x, up to children of equal tokens, of which
+holds for each path: at most one child of a node carries x, or several with the same token, of which
 any may stand for x.
 """
 
@@ -27,12 +27,12 @@ from torch import Tensor
 def verify_chain(target_tokens: Tensor, drafts: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
     """Accepts the longest matching prefix of each chain.
 
-    target_tokens: int32 [B, K + 1], what the target says after the golden token and after each
-                   draft; -1: nothing
+    target_tokens: int32 [B, K + 1], the token that the target chooses after the golden token and
+                   after each draft; -1: none
     drafts:        int32 [B, K]; -1: no draft
     held:          uint8 or bool [B], slots that accept nothing this time
-    Returns (num_accepted, golden): int32 [B] drafts accepted, -1 where held; int32 [B] the target's
-    token after the last accepted draft, -1 where held or where the target said nothing.
+    Returns (num_accepted, golden): int32 [B] number of accepted drafts, -1 where held; int32 [B]
+    the target's token after the last accepted draft, -1 where held or where the target chose none.
     """
     matches = (target_tokens[:, :-1] == drafts) & (drafts >= 0)
     num_accepted = (
@@ -46,16 +46,16 @@ def verify_chain(target_tokens: Tensor, drafts: Tensor, held: Tensor) -> tuple[T
 def verify_tree(
     target_tokens: Tensor, draft_tokens: Tensor, parents: Tensor, depth: int
 ) -> tuple[Tensor, Tensor]:
-    """Goes down each tree by what the target says; of children of equal tokens to the first.
+    """Goes down each tree to the child that has the target's token; of several, to the first.
 
-    target_tokens: int32 [B, N], what the target says after each node; -1: nothing
-    draft_tokens:  int32 [B, N], each node's token, -1: no draft; node 0 is the golden token, taken
-                   as accepted
-    parents:       int64 [B, N], of each node but node 0 one before it
+    target_tokens: int32 [B, N], the token that the target chooses after each node; -1: none
+    draft_tokens:  int32 [B, N], each node's token, -1: no draft; node 0 is the golden token, which
+                   counts as accepted
+    parents:       int64 [B, N], each node's parent, which comes before it; not read for node 0
     depth:         D, most drafts on a path
-    Returns (num_accepted, path): int32 [B] drafts accepted, and int64 [B, D + 1] the accepted nodes
-    from node 0 on, -1 past the last one. The golden token is what the target says after the last
-    one.
+    Returns (num_accepted, path): int32 [B] number of accepted drafts, and int64 [B, D + 1] the
+    accepted nodes from node 0 on, -1 past the last one. The new golden token is the target's token
+    after the last one.
     """
     path = torch.full((len(parents), depth + 1), -1, dtype=torch.int64, device=parents.device)
     path[:, 0] = 0
