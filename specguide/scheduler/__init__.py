@@ -1,4 +1,5 @@
-"""Requests from their admission to their end: what runs next, where, and what has become of it.
+"""Schedules requests from admission to end: which run next, in which slots and pages, and how far
+each has come.
 
 Begin with `scheduler`: `schedule` plans an iteration, `commit` takes its results. A request is a
 SequenceState (`sequence`), which the scheduler alone changes.
@@ -7,7 +8,7 @@ SequenceState (`sequence`), which the scheduler alone changes.
 | slots and pages              | `placement`, `slots`, `block_tables`         |
 | what an iteration computes   | `planning`, `prompts`, `prompt_rate`         |
 | how long iterations may take | `pace`, `step_budget`, `service_rates`       |
-| texts, and where they end    | `output_text`, `guided_text`                 |
+| output text, and its end     | `output_text`, `guided_text`                 |
 """
 
 from specguide.scheduler.answers import Advance, Commit, Schedule

@@ -1,7 +1,8 @@
-"""Owns what the scheduler answers: plans and outcomes, each with the slots that were released.
+"""Owns the scheduler's answers: the plan of an iteration and its outcome, each with the slots that
+were released.
 
-A released slot is used again once `slot_is_idle` says so; whoever gets the answer must see to it
-that nothing more is done for the request that had it.
+The engine must stop all work for the request that had a released slot. The slot is used again once
+`slot_is_idle` says so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from specguide.request import Request
 
 
 class Schedule(NamedTuple):
-    """The next iteration; no batch where nothing can run. requests: those of the batch, in order"""
+    """The plan of the next iteration.
+
+    batch:    None where nothing can run
+    requests: the requests of the batch, in order
+    released: slots that were released since the last answer
+    """
 
     batch: Batch | None
     requests: tuple[Request, ...]
@@ -21,11 +27,12 @@ class Schedule(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """What an iteration came to for one request of its batch.
+    """The outcome of an iteration for one request of its batch.
 
-    tokens:   added to its output
-    is_held:  its rows were late, and the same is verified again
-    is_first: no draft is verified: the request begins, or has been held since it did
+    tokens:   the tokens that were added to its output
+    is_held:  its rows were late, and the same drafts are verified again
+    is_first: the iteration had no drafts to verify: the request begins, or it has been held ever
+              since it began
     """
 
     tokens: tuple[int, ...] = ()
@@ -38,7 +45,8 @@ NO_ADVANCE = Advance()
 
 
 class Commit(NamedTuple):
-    """What an iteration came to: of each request of the batch, in order, and which finished."""
+    """The outcome of an iteration: an advance for each request of the batch, in order, the requests
+    that finished, and the slots that were released."""
 
     advances: tuple[Advance, ...]
     finished: tuple[Request, ...]

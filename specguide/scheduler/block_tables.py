@@ -1,11 +1,12 @@
-"""Owns which pages belong to which running request, and what is known of their contents.
+"""Owns the block tables: which pages each running request has, and under which keys they are
+published.
 
 Page i of a request holds the keys of its positions [i · P, (i + 1) · P). It is published once these
-are those of the request's own tokens for good: of the prompt when a prefill is planned, since all
-that reads the page comes after it on the device, and of the output when it is verified. What is
-published stands for the tokens of these positions and all before, and where there is a drafter for
-one more: its key at a position depends on the token after it. The last position that has a token
-may be computed again, so its page is not published before there is another token.
+keys are final. For the prompt that is when a prefill is planned, since all later reads of the page
+run after it on the device; for the output, when its tokens are verified. A page key stands for all
+tokens up to the page's end, and with a drafter for one token more, since a drafter's key at a
+position depends on the next token. The last position with a token may be computed again, so its
+page is not published before there is another token.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ if TYPE_CHECKING:
     from specguide.cache import PageAllocator
 
 _FEWEST_MORE = 4
-"""Pages by which a table grows where there are enough: each growth is a copy to the device."""
+"""Fewest pages by which a table grows while pages are plentiful: each growth is a copy to the
+device."""
 _KEYS_AT_ONCE = 64
 
 
 class BlockTables:
-    """The pages of the requests that have been opened and not closed.
+    """The pages of all requests that are open.
 
-    num_ahead: tokens behind a page that its keys depend on, 1 with a drafter, else 0
+    num_ahead: number of tokens behind a page on which its keys depend: 1 with a drafter, else 0
     """
 
     def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
         self._tables: dict[SequenceState, tuple[int, ...]] = {}
         self._keys: dict[SequenceState, list[bytes]] = {}
-        """Keys of each request's first pages, as far as they are published."""
+        """Page keys of each request's published pages, which are its first ones."""
 
     def __getitem__(self, sequence: SequenceState) -> tuple[int, ...]:
         return self._tables[sequence]
@@ -46,8 +48,9 @@ class BlockTables:
         return sequence in self._tables
 
     def open(self, sequence: SequenceState) -> int:
-        """Give the request the published pages of its first reusable tokens. Tokens whose keys are
-        there: not all of them, since the last one's pass is to say what follows."""
+        """Give the request the published pages of its first reusable tokens. Returns the number of
+        tokens in them: never all of its tokens, since the last one must be computed to choose the
+        next."""
         table: list[int] = []
         keys: list[bytes] = []
         for key in self._prefix_keys(sequence):
@@ -61,14 +64,14 @@ class BlockTables:
         return len(table) * self._page_size
 
     def num_cached(self, sequence: SequenceState) -> int:
-        """Tokens of its beginning whose keys it would find now."""
+        """Number of its first tokens whose keys are in the prefix cache now."""
         pages = self._pages
         found = takewhile(pages.is_published, self._prefix_keys(sequence))
         return sum(1 for _ in found) * self._page_size
 
     def grow(self, sequence: SequenceState, num_positions: int, most_positions: int) -> bool:
-        """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False
-        where too few are free, and then nothing changes."""
+        """Give it pages for the first `num_positions`, and some more, not beyond `most_positions`.
+        Returns False, and changes nothing, where too few are free."""
         table = self._tables[sequence]
         num_needed = self.num_pages(num_positions) - len(table)
         if num_needed <= 0:
@@ -81,11 +84,12 @@ class BlockTables:
         return True
 
     def has_room(self, sequence: SequenceState, num_positions: int) -> bool:
-        """Its pages are enough for so many positions."""
+        """Whether its pages suffice for this many positions."""
         return num_positions <= len(self._tables[sequence]) * self._page_size
 
     def publish(self, sequence: SequenceState, num_tokens: int) -> None:
-        """The keys of the request's first `num_tokens` are, or will be, in its pages for good."""
+        """Publish the full pages of its first `num_tokens`, whose keys are final, or will be when
+        the planned iterations have run."""
         keys = self._keys[sequence]
         if num_tokens < (len(keys) + 1) * self._page_size:
             return
@@ -100,16 +104,15 @@ class BlockTables:
         self._keys.pop(sequence, None)
 
     def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
-        """Keys under which the pages of a prompt are published, those that another request with
-        this prompt may share."""
+        """Page keys of a prompt's pages that another request with this prompt may share."""
         return list(self._keys_behind(b"", prompt_ids))
 
     def num_held(self, sequence: SequenceState) -> int:
-        """Pages that the request has."""
+        """Number of pages that the request has."""
         return len(self._tables.get(sequence, ()))
 
     def num_pages(self, num_positions: int) -> int:
-        """Pages that so many positions take."""
+        """Number of pages that this many positions take."""
         return -(-num_positions // self._page_size)
 
     def check_integrity(self, running: Sequence[SequenceState]) -> None:
@@ -123,7 +126,7 @@ class BlockTables:
             raise EngineError("a cache page is lost")
 
     def _prefix_keys(self, sequence: SequenceState) -> Iterator[bytes]:
-        """Keys of the pages that it may share; those are computed that nobody has asked for yet."""
+        """Page keys of the pages that it may share; kept in the sequence once they are computed."""
         keys = sequence.prefix_keys
         num_pages = min(sequence.num_reusable, sequence.num_tokens - 1) // self._page_size
         yield from islice(keys, num_pages)
@@ -134,8 +137,7 @@ class BlockTables:
     def _keys_from(
         self, sequence: SequenceState, known: Sequence[bytes], num_tokens: int
     ) -> Iterator[bytes]:
-        """Keys of the request's pages behind those of `known`, as far as they are full of its first
-        `num_tokens`."""
+        """Page keys behind those in `known`, for all pages that its first `num_tokens` fill."""
         last = known[-1] if known else b""
         size = self._page_size
         num_pages = min(num_tokens, sequence.num_tokens - 1) // size
@@ -146,8 +148,8 @@ class BlockTables:
                 yield key
 
     def _keys_behind(self, last: bytes, tokens: Sequence[int]) -> Iterator[bytes]:
-        """Keys of the pages that are full of these tokens, behind the page with the key `last`. The
-        last token belongs to none: it is what one may depend on."""
+        """Page keys of the pages that these tokens fill, behind the page with the key `last`. The
+        last token is in no page: the last page's key may depend on it."""
         ids = array("q", tokens)
         text, page = ids.tobytes(), self._page_size * ids.itemsize
         most = page + self._num_ahead * ids.itemsize

@@ -1,4 +1,4 @@
-"""Owns the requests of one client that wait, in the order of their schedule key."""
+"""Owns the waiting requests of one client, in the order of their schedule keys."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 from specguide.scheduler.sequence import SequenceState
 
 Entry = tuple[tuple[float, int], int, SequenceState]
-"""Schedule key, a number of its own, and the request."""
+"""Schedule key, a unique number, and the request."""
 
 
 class Load(NamedTuple):
-    """What waits: requests, the tokens of their prompts and those that their output is expected to
-    have."""
+    """The number of waiting requests, of their prompt tokens, and of their expected output
+    tokens."""
 
     num_requests: int = 0
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
 
     def plus(self, sequence: SequenceState, times: int = 1) -> Load:
-        """The load with one request more, or less."""
+        """The load with one request more, or with one less where `times` is -1."""
         return Load(
             self.num_requests + times,
             self.num_prompt_tokens + times * len(sequence.request.prompt_ids),
@@ -30,14 +30,14 @@ class Load(NamedTuple):
 
 
 class ClientQueue:
-    """A queue of any length whose operations take as good as no time.
+    """A queue whose operations stay fast at any length.
 
     num_passes: times in a row that another client was preferred when this one was next
     """
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        """A heap, in which are some requests that wait no more."""
+        """A heap; it may still contain requests that no longer wait."""
         self._entries: dict[SequenceState, Entry] = {}
         self._num_pushed, self.num_passes = 0, 0
         self.load = Load()
@@ -60,12 +60,12 @@ class ClientQueue:
         heapq.heappush(self._heap, entry)
 
     def first(self) -> SequenceState:
-        """The client's request that is to run next; there must be one."""
+        """The client's request that is to run next. There must be one."""
         while self._entries.get(self._heap[0][-1]) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][-1]
 
     def remove(self, sequence: SequenceState) -> None:
-        """Take a request that waits out of the queue."""
+        """Remove a waiting request from the queue."""
         del self._entries[sequence]
         self.load = self.load.plus(sequence, -1)

@@ -1,11 +1,11 @@
-"""Owns what clients have been served: whose tokens are paid for, and who is next by that.
+"""Owns the accounts of clients: how many tokens each has been served, which decides who is next.
 
 Clients share by self-clocked fair queueing, which is deficit round robin without its rounds. Each
-client has a tag, in tokens: it grows by what the client is served, and the least tag is next. Who
-begins to wait starts at the clock at least, so nobody saves up a share that was not wanted. The
-clock goes on by a client's part of what is served, and stays between the tags that the client
-served last had before and has now: who comes late waits for little, and those who go on coming
-keep nobody from a turn.
+client has a tag, in tokens: it grows by what the client is served, and the client with the least
+tag is next. A client that begins to wait starts at least at the clock, so that nobody saves up
+share while idle. With each request that is served, the clock advances by its cost divided by the
+number of waiting clients, and it stays between the old and the new tag of that request's client.
+So a newcomer waits little, and a stream of newcomers keeps nobody from a turn.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from dataclasses import dataclass
 from specguide.scheduler.sequence import SequenceState
 
 _FIRST_GUESS = 128.0
-"""Tokens of output, before any request has ended."""
+"""Expected output tokens of a request, before any request has ended."""
 
 _NEWS_WEIGHT = 0.1
-"""Weight of the last output among earlier ones in the mean that is expected."""
+"""Weight of the latest output's length in the moving mean."""
 
 _MOST_IDLE = 1024
 
 
 @dataclass(eq=False)
 class Account:
-    """What a client was served. tag: tokens, see above
+    """A client's account.
 
-    mean_output:  tokens that one of its outputs is expected to have
-    num_requests: that wait or run
+    mean_output:  expected output tokens of one of its requests
+    tag:          tokens that it was served, see above
+    num_requests: its requests that wait or run
     """
 
     mean_output: float
@@ -37,9 +38,9 @@ class Account:
 
 
 class ClientShares:
-    """Charges clients for what their requests cost: the prompt tokens that have to be computed and
-    the output that is expected when a request gets its slot, and the rest of its output when it
-    ends."""
+    """Charges clients for what their requests cost. When a request gets its slot, that is the
+    prompt tokens to compute and the expected output; when it ends, the difference to its actual
+    output."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, Account] = {}
@@ -48,7 +49,7 @@ class ClientShares:
         self._num_requests = 0
 
     def open(self, sequence: SequenceState) -> None:
-        """A request has come."""
+        """Open a new request. Sets the output tokens that are expected of it."""
         if sequence.client not in self._accounts:
             self._accounts[sequence.client] = Account(self._mean_output)
         account = self._accounts[sequence.client]
@@ -58,20 +59,21 @@ class ClientShares:
         sequence.num_expected = min(most, round(account.mean_output))
 
     def tag(self, client: str) -> float:
-        """The tag of a client with requests that are open."""
+        """The tag of a client that has open requests."""
         return self._accounts[client].tag
 
     def begin_to_wait(self, client: str) -> None:
-        """The client had nothing that waits."""
+        """Begin to queue for a client that had no waiting requests: its tag is at least the
+        clock."""
         account = self._accounts[client]
         account.tag = max(account.tag, self._clock)
 
     def charge(self, sequence: SequenceState, num_to_compute: int, num_clients: int) -> None:
-        """Charge the client of a request that gets a slot. What the request computes again after it
-        has lost its slot is not the client's doing.
+        """Charge the client of a request that gets a slot, but only once: what the request computes
+        again after it has lost its slot is not the client's fault.
 
-        num_to_compute: tokens whose keys are not there
-        num_clients:    that wait, its own included
+        num_to_compute: its tokens whose keys are not in the cache
+        num_clients:    number of clients that wait, its own included
         """
         if sequence.is_charged:
             return
@@ -83,7 +85,7 @@ class ClientShares:
         self._clock = min(ahead, account.tag)
 
     def close(self, sequence: SequenceState) -> None:
-        """The request has ended, wherever it was."""
+        """Close a request that has ended, and correct the charge to its actual output."""
         account = self._accounts[sequence.client]
         num_tokens = len(sequence.request.output_ids)
         if sequence.is_charged:
@@ -96,7 +98,7 @@ class ClientShares:
             self._forget_idle()
 
     def _forget_idle(self) -> None:
-        """All that nobody's request needs. Where nobody waits or runs there is nothing to share."""
+        """Forget the accounts of clients without open requests."""
         self._accounts = {
             client: account for client, account in self._accounts.items() if account.num_requests
         }

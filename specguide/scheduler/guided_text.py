@@ -1,5 +1,5 @@
-"""Owns the text of a guided output that stop strings and stop tokens may end: where its grammar may
-end, so that the output matches it all the same."""
+"""Owns the text of a guided output with stop strings or stop tokens: these end it only where its
+grammar may end, so that the output still matches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from specguide.tokenizer import IncrementalDetokenizer
 
 
 class GuidedText(OutputText):
-    """An OutputText that stop tokens end too.
+    """An OutputText that stop tokens can end, too.
 
-    ends:          of the output's grammar
+    ends:          tells where the output's grammar may end
     eos_token_ids: the model's own end tokens
     """
 
@@ -36,7 +36,7 @@ class GuidedText(OutputText):
         self._stop_token_ids = frozenset(params.stop_token_ids)
 
     def add(self, token: int, may_stop: bool = True) -> str | int | None:
-        """As OutputText; or the stop token that ends the output."""
+        """As OutputText.add, but also returns the stop token that ends the output."""
         self._ends.add(token)
         stop = super().add(token, may_stop)
         if stop is not None or not may_stop or token not in self._stop_token_ids:

@@ -1,4 +1,4 @@
-"""Owns what there is room for: SchedulerLimits."""
+"""Owns SchedulerLimits: how much may run at once, and in one iteration."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 
 @dataclass(frozen=True)
 class SchedulerLimits:
-    """What there is room for.
+    """How much may run at once, and in one iteration.
 
-    max_batch_size:      slots
+    max_batch_size:      number of slots
     max_model_len:       longest prompt plus output, tokens
-    max_prefill_tokens:  most tokens of prompts in an iteration
-    num_draft_tokens:    K, most that are accepted at once
-    num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
+    max_prefill_tokens:  most prompt tokens in an iteration
+    num_draft_tokens:    most drafts that are accepted at once
+    num_draft_positions: positions that every request needs for drafts beyond its last token; not
+                         less than num_draft_tokens
     page_size:           tokens a page
-    piggyback:           what of prompts can be computed beside a decode iteration
+    piggyback:           how many prompt tokens a decode iteration may carry
     max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
                          chunks that fit
-    min_slowdown:        how many times as long as without prompts it may take in any case
+    min_slowdown:        how many times as long as without prompts an iteration may take, whatever
+                         max_step_s says
     """
 
     max_batch_size: int
@@ -37,7 +39,7 @@ class SchedulerLimits:
 
     @cached_property
     def most_tokens(self) -> int:
-        """Most tokens that an iteration gives."""
+        """Most tokens that a request gains in an iteration."""
         return self.num_draft_tokens + 1
 
     @cached_property
@@ -47,6 +49,6 @@ class SchedulerLimits:
 
     @cached_property
     def num_behind(self) -> int:
-        """Positions behind its last token that a request may come to: one that has ended runs
-        along until the host knows."""
+        """Positions behind its last token that a request may use. It needs more than its drafts do,
+        since a request that has ended still runs until the host knows."""
         return self.most_tokens + self.num_draft_positions

@@ -1,5 +1,5 @@
-"""Owns the text of one request's output: what of it is certain, what may still become a stop
-string, where it ends."""
+"""Owns the text of one request's output: which part is certain, which part may still become a stop
+string, and where it ends."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
 UNKNOWN_BYTES = 1 << 48
 _REPLACED = "\ufffd"
-"""The character that stands in a text for bytes that are not UTF-8; which bytes these were is not
-known."""
+"""The character that replaces bytes that are not UTF-8. It does not tell which bytes these were."""
 
 
 class OutputText:
-    """The text of a request, fed with its tokens.
+    """The text of a request's output, built from its tokens.
 
-    stop:         strings that end it. Read character by character, the first to be complete ends
-                  the text, the longest of those complete at once; how the text is cut into tokens
+    stop:         strings that end the text. It is read character by character: the first string to
+                  be complete ends it, or the longest of several. How the text is cut into tokens
                   makes no difference
     include_stop: the text ends behind the stop string, not before it
-    may_end:      whether the text may end behind so many bytes, of which there are UNKNOWN_BYTES
-                  and more where a character stands for others; a stop string where it may not is
-                  text like any other
-    untold_ends:  tokens that end the output and are no part of its text
+    may_end:      whether the text may end after this many bytes; where it may not, a stop string is
+                  ordinary text. The number is UNKNOWN_BYTES or more after a replacement character
+    untold_ends:  tokens that end the output and are not part of its text
     """
 
     def __init__(
@@ -46,7 +44,8 @@ class OutputText:
 
     @staticmethod
     def of(tokenizer: Tokenizer, prompt_ids: Sequence[int], params: SamplingParams) -> OutputText:
-        """The text of a request behind its prompt, whatever its guide says of where it may end."""
+        """The text of a request's output behind its prompt. It may end anywhere, whatever the guide
+        says."""
         return OutputText(
             tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None),
             params.stop or (),
@@ -56,27 +55,27 @@ class OutputText:
 
     @property
     def text(self) -> str:
-        """All of the text that is certain; after `end` or a stop string, all of it."""
+        """The text that is certain; after `end` or a stop string, the whole text."""
         return "".join(self._parts)
 
     def take(self) -> str:
-        """What has become certain since the last call."""
+        """The text that has become certain since the last call."""
         new = "".join(self._parts[self._num_taken :])
         self._num_taken = len(self._parts)
         return new
 
     def add(self, token: int, may_stop: bool = True) -> str | int | None:
-        """The next token; returns the stop string that it completes. Nothing follows a stop string.
+        """Add the next token. Returns the stop string that it completes; the text then ends.
 
-        may_stop: False: a stop string that is completed now is text like any other
+        may_stop: False: a stop string that is completed now is ordinary text
         """
         if self._detokenizer is None or token in self._untold_ends:
             return None
         return self._feed(self._detokenizer.add(token), may_stop)
 
     def end(self) -> str | None:
-        """No more tokens come. Returns the stop string that the last characters complete. Once is
-        enough."""
+        """End the text: no more tokens come. Returns the stop string that the last characters
+        complete. Further calls do nothing."""
         if self._detokenizer is None:
             return None
         stop = self._feed(self._detokenizer.flush(), may_stop=True)
@@ -101,13 +100,13 @@ class OutputText:
         return None
 
     def _count_bytes(self) -> int:
-        """Bytes of the text that is certain."""
+        """Number of bytes of the text that is certain."""
         self._num_bytes += sum(map(_num_bytes, self._parts[self._num_counted :]))
         self._num_counted = len(self._parts)
         return self._num_bytes
 
     def _hold(self, text: str) -> None:
-        """Keep back what may be the beginning of a stop string."""
+        """Hold back the end of the text that may begin a stop string."""
         num_certain = len(text) - max(matcher.num_matched for matcher in self._matchers)
         if num_certain:
             self._parts.append(text[:num_certain])
@@ -132,13 +131,13 @@ def _untold_ends(tokenizer: Tokenizer, params: SamplingParams) -> frozenset[int]
 class _StopMatcher:
     """Finds one string, character by character (Knuth, Morris and Pratt).
 
-    num_matched: characters at the end of what was read that are the string's beginning
+    num_matched: how many of the last characters read match the beginning of the string
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.num_matched = 0
-        # of the first i + 1 characters: the longest end that is also a beginning
+        # For the first i + 1 characters: length of the longest proper suffix that is also a prefix
         self._borders = [0] * len(text)
         for i in range(1, len(text)):
             self._borders[i] = self._next(self._borders[i - 1], text[i])

@@ -1,5 +1,5 @@
-"""Owns what iterations take on this machine, and what follows: the prompt tokens of the next one,
-and how long who comes now would wait."""
+"""Owns the measured times of iterations, and what follows from them: how many prompt tokens the
+next one may carry, and how long a new request would wait."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from specguide.scheduler.waiting import WaitingQueue
 
 
 class Pace:
-    """Is told of every iteration that was committed.
+    """Learns the time of every committed iteration.
 
-    budget: prompt tokens that an iteration may carry
+    budget: how many prompt tokens an iteration may carry
     """
 
     def __init__(self, limits: SchedulerLimits) -> None:
@@ -23,9 +23,10 @@ class Pace:
         self._nodes_each = limits.num_nodes
 
     def take(self, batch: Batch, num_output: int, seconds: float, *, is_busy: bool) -> None:
-        """An iteration that gave so many tokens and took so long.
+        """Take the output tokens and the time of an iteration.
 
-        is_busy: requests wait; the speed of an engine that has slots left says nothing of theirs
+        is_busy: requests wait. Only then the iteration counts for waiting times: an engine with
+                 free slots runs at another speed
         """
         num_decoding = 0 if batch.is_prefill else len(batch.slots)
         self.budget.take(num_decoding * self._nodes_each, batch.num_prompt_tokens, seconds)
@@ -33,9 +34,9 @@ class Pace:
             self._rates.take(batch.num_prompt_tokens, num_output, seconds)
 
     def wait_s(self, waiting: WaitingQueue, client: str, priority: int) -> float:
-        """Seconds until a request that came now would get a slot: what waits of its client and as
-        much of each other one, or all that waits where that is less. 0 where none waits, or none
-        has waited yet."""
+        """Seconds until a request that came now would get a slot. Before it run all waiting
+        requests of its client and as much work of each other client, or all that waits where that
+        is less. 0 where no request waits, or none has waited yet."""
         everyone = waiting.load()
         if not everyone.num_requests:
             return 0.0

@@ -1,4 +1,4 @@
-"""Owns who runs and who waits: the slots and pages that running requests hold."""
+"""Owns which requests wait and which run, with the slots and pages that running requests hold."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ by_schedule_key = attrgetter("schedule_key")
 
 
 class Placement:
-    """Gives slots and pages to requests, and takes them from those of the greatest schedule keys.
-    Nobody else changes its lists.
+    """Gives slots and pages to requests, and takes them from the requests with the greatest
+    schedule keys. Nobody else changes its lists.
 
-    shares:     what the clients were served
-    waiting:    those without a slot
-    prefilling: those with a slot whose keys are not all planned yet
-    decoding:   the others with a slot
-    tables:     whose pages are whose
+    shares:     how many tokens each client was served
+    waiting:    requests without a slot
+    prefilling: requests with a slot whose keys are not all planned yet
+    decoding:   the other requests with a slot
+    tables:     the pages of each running request
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Placement:
         self.tables.check_integrity(running)
 
     def enter(self, sequence: SequenceState) -> None:
-        """The request waits from now on."""
+        """Queue a new request."""
         self.shares.open(sequence)
         self.waiting.push(sequence)
 
     def end(self, sequence: SequenceState) -> None:
-        """The request waits or runs no more."""
+        """Remove a request that waits or runs."""
         if sequence in self.waiting:
             self.waiting.remove(sequence)
         elif sequence.slot >= 0:
@@ -78,8 +78,9 @@ class Placement:
         self.waiting.place(sequence.client)
 
     def admit(self) -> None:
-        """Give those that wait slots, as long as there are slots and pages, and as their prompts
-        can be computed next: whose turn it is depends on who comes until then."""
+        """Give slots to waiting requests while there are slots and pages, and while the next
+        iterations have room for their prompts. Later requests wait without a slot, so that a
+        newcomer can still go before them."""
         if not self.waiting:
             return
         promised = sum(self._num_pages_to_come(sequence) for sequence in self.prefilling)
@@ -96,18 +97,19 @@ class Placement:
             self.prefilling.append(self.waiting.pop())
 
     def start_decoding(self, sequences: Iterable[SequenceState]) -> None:
-        """The keys of all their tokens are planned."""
+        """Move requests from prefilling to decoding: the keys of their tokens are all planned."""
         for sequence in sequences:
             self.prefilling.remove(sequence)
             self.decoding.append(sequence)
 
     def prefill_again(self, sequence: SequenceState) -> None:
-        """Its last token is to be computed again."""
+        """Move a request back to prefilling: its last token is to be computed again."""
         self.decoding.remove(sequence)
         self.prefilling.append(sequence)
 
     def num_tokens_to_admit(self) -> float:
-        """Prompt tokens of as many of those that wait as there are slots left, in the mean."""
+        """Expected prompt tokens of the waiting requests for which there are free slots: their
+        number times the mean prompt."""
         load = self.waiting.load()
         if not load.num_requests:
             return 0.0
@@ -116,16 +118,16 @@ class Placement:
 
     @property
     def num_ahead(self) -> int:
-        """Positions behind a prompt that it takes to the end of its first iteration."""
+        """Positions behind its prompt that a request needs up to the end of its first iteration."""
         return self._limits.num_behind + 1
 
     def most_positions(self, sequence: SequenceState) -> int:
-        """Positions that it may ever come to."""
+        """Most positions that it may ever use."""
         return sequence.max_len + self._limits.num_behind
 
     def make_room(self, sequence: SequenceState, num_positions: int) -> bool:
-        """Pages for so many positions, if need be of requests of greater schedule keys; False where
-        it waits again."""
+        """Give a request pages for this many positions, if necessary by preempting requests with
+        greater schedule keys. Returns False where the request itself was preempted."""
         most = self.most_positions(sequence)
         while not self.tables.grow(sequence, min(num_positions, most), most):
             victim = max(self.running, key=by_schedule_key)
@@ -135,31 +137,30 @@ class Placement:
         return True
 
     def preempt(self, sequence: SequenceState) -> None:
-        """The request loses its slot and pages, and waits again."""
+        """Take slot and pages from a request, which waits again."""
         self.leave(sequence)
         sequence.lose_slot()
         self.waiting.push(sequence)
 
     def leave(self, sequence: SequenceState) -> None:
-        """The request runs no more; its pages are free."""
+        """Release the slot and the pages of a running request."""
         (self.prefilling if sequence in self.prefilling else self.decoding).remove(sequence)
         self.tables.close(sequence)
         self._slots.release(sequence.slot)
         self._released.append(sequence.slot)
 
     def take_released(self) -> tuple[int, ...]:
-        """Slots that were left since the last call."""
+        """Slots that were released since the last call."""
         released = tuple(self._released)
         self._released = []
         return released
 
     def _num_to_compute(self, sequence: SequenceState) -> int:
-        """Tokens whose keys are neither planned nor in the cache."""
+        """Number of its tokens whose keys are neither planned nor in the cache."""
         is_open = sequence in self.tables
         return sequence.num_left - (0 if is_open else self.tables.num_cached(sequence))
 
     def _num_pages_to_come(self, sequence: SequenceState) -> int:
-        """Pages that it takes to the end of its prefill and first iteration, as far as it has none
-        yet."""
+        """Number of pages that it still needs up to the end of its prefill and first iteration."""
         num_positions = min(sequence.num_tokens + self.num_ahead, self.most_positions(sequence))
         return self.tables.num_pages(num_positions) - self.tables.num_held(sequence)

@@ -1,4 +1,5 @@
-"""Owns what runs next: the requests of an iteration, and the batch that says what they compute."""
+"""Owns the plan of the next iteration: which requests run, and the Batch that says what they
+compute."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from specguide.scheduler.sequence import SequenceState
 
 
 class Planner:
-    """Plans one iteration at a time for those that have slots.
+    """Plans one iteration at a time for the requests that have slots.
 
-    num_planned: iterations so far
+    num_planned: number of iterations so far
     """
 
     def __init__(self, limits: SchedulerLimits, placement: Placement, pace: Pace) -> None:
@@ -28,10 +29,10 @@ class Planner:
     def next_batch(self, *, mixes: bool = True) -> Batch | None:
         """The next batch; None where nothing can run. Requests may lose their slots for it.
 
-        mixes: whether prompts that can be computed beside those that decode may be
+        mixes: whether a decode iteration may carry chunks of prompts
         """
         decode = partial(self._decode, mixes=mixes)
-        # planning to decode may leave nobody who does
+        # planning a decode iteration may preempt all requests that decode
         plans = (decode, self._prefill)
         for plan in plans if self._decodes_next() else (self._prefill, *plans):
             batch = plan()
@@ -42,7 +43,8 @@ class Planner:
         return None
 
     def _decodes_next(self) -> bool:
-        """Where no prompt waits that an iteration of its own must compute."""
+        """Whether to decode next: after each prefill, and where no prompt needs an iteration of its
+        own."""
         placement = self._placement
         return self._prefilled_last or (
             bool(placement.decoding) and all(map(self._prompts.may_piggyback, placement.prefilling))
@@ -53,17 +55,17 @@ class Planner:
         return self._batch(planned, chunks=chunks)
 
     def _decode(self, *, mixes: bool) -> Batch | None:
-        """All that decode, and beside them chunks of prompts."""
+        """An iteration with all requests that decode, and with chunks of prompts."""
         planned = []
         has_grown = []
         starting = self._prompts.take_starting()
         tables, make_room = self._placement.tables, self._placement.make_room
         most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
         for sequence in sorted(self._placement.decoding, key=by_schedule_key):
-            # it has just lost its slot to one before, or is to end
+            # it has just lost its slot to a request before it, or it is about to end
             if sequence.slot < 0 or sequence.error is not None:
                 continue
-            # of one that starts, what is under way are chunks of its prompt, which give no tokens
+            # if it starts now, only chunks of its prompt are under way, which give no tokens
             if sequence.is_at_its_end and sequence not in starting:
                 continue
             num_to_come = sequence.num_in_flight * most_tokens + num_behind

@@ -1,39 +1,42 @@
-"""Owns how many prompt tokens an iteration computes beside, so that iterations come to be alike."""
+"""Owns the rate at which decode iterations compute prompts, such that all take about equally
+long."""
 
 from __future__ import annotations
 
 import math
 
 _WINDOW = 128
-"""Iterations."""
+"""Iterations over which the mean is taken."""
 _HURRY = 128.0
-"""Tokens. Twice what an iteration takes without any request (4.3 ms), for each token of a prompt
-(of some 500), over how much longer each further token makes the time of the next one that rides (20
-to 60 ns, of an 8B model on an H200) would be 256 and more. But what rides is filled up to tiles of
-the products, and with half of that simulated loops give as many tokens a second or more. Other
-models differ by less than it would take to matter, since both times follow from the model's size,
-and the root of it counts."""
+"""Weight of the waiting tokens, in tokens. The model below gives 256 and more for an 8B model on an
+H200: twice the time of an iteration without requests (4.3 ms), per token of a prompt (some 500),
+divided by how much each further token slows the next one (20 to 60 ns). But chunks are padded to
+tiles of the matrix products, and with half the value simulated loops give as many tokens a second,
+or more. Other models hardly differ: both times grow with the model's size, and only the square root
+counts."""
 
 
 class PromptRate:
-    """Follows what comes in: the mean of what the last iterations have computed, and more the more
-    wait.
+    """Chooses the prompt tokens of an iteration: the mean of the last iterations, plus an excess
+    that grows with the number of waiting tokens.
 
-    A request that waits leaves its share of an iteration unused. Where that is in proportion to
-    what waits, and what an iteration computes beyond the mean costs in proportion to its square,
-    the cheapest excess is in proportion to the square root of what waits. So a crowd that comes at
-    once is computed fast, and under a steady load each iteration computes as much as comes in for
-    it.
+    A waiting request leaves its share of an iteration unused. Assume that this loss is proportional
+    to the waiting tokens, and that an excess over the mean costs its square. Then the cheapest
+    excess is proportional to the square root of the waiting tokens. So a burst of prompts is
+    computed fast, and under a steady load each iteration computes as much as arrives.
     """
 
     def __init__(self) -> None:
         self._mean = 0.0
 
     def tokens(self, num_waiting: float, num_decoding: int) -> float:
-        """Prompt tokens for the next iteration, where so many wait and so many requests decode, at
-        least one."""
+        """Prompt tokens for the next iteration.
+
+        num_waiting:  prompt tokens that wait
+        num_decoding: requests that decode, at least one
+        """
         return self._mean + math.sqrt(_HURRY * num_waiting / num_decoding)
 
     def take(self, num_tokens: int) -> None:
-        """Take what an iteration computes."""
+        """Take the number of prompt tokens that an iteration computes."""
         self._mean += (num_tokens - self._mean) / _WINDOW

@@ -1,5 +1,4 @@
-"""Owns how prompts are computed: which chunks of them come next, alone or beside those that
-decode."""
+"""Owns which chunks of prompts are computed next, in a prefill iteration or in a mixed one."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from specguide.scheduler.sequence import SequenceState
 
 
 class PromptPlanner:
-    """Plans chunks of the prompts of those that have slots, in the order of their schedule keys.
+    """Plans chunks of the prompts of requests that have slots, in the order of their schedule keys.
 
-    Beside others that decode, prompts are computed within the bound on an iteration's time. Where
-    the rows of those that decode fill no tile of the products, prompts are spread, too
-    (`PromptRate`): the first rows beside take hardly any time, and gaps between tokens become short
-    and alike. Elsewhere each token takes about the same time wherever it rides, and a slot that
-    waits for its prompt decodes nothing, so they are computed as fast as the bound allows. `python
-    -m benchmarks.scheduler` shows what it gives.
+    Mixed iterations keep the bound on an iteration's time. Where the decode rows do not fill a tile
+    of the matrix products, prompts are also spread over iterations (`PromptRate`): the first prompt
+    rows take hardly any time there, and gaps between tokens become short and even. Where they fill
+    one, a prompt token takes about the same time in any iteration, and a slot that waits for its
+    prompt decodes nothing; so prompts are computed as fast as the bound allows. `python -m
+    benchmarks.scheduler` shows the effect.
     """
 
     def __init__(self, limits: SchedulerLimits, placement: Placement, pace: Pace) -> None:
@@ -29,14 +28,14 @@ class PromptPlanner:
         self._rate = PromptRate()
 
     def may_piggyback(self, sequence: SequenceState) -> bool:
-        """Its prompt can be computed beside decode iterations."""
+        """Whether its prompt can be computed in mixed iterations."""
         return self._limits.piggyback.max_chunks > 0 and not sequence.num_unscored
 
     def prefill(self, num_planned: int) -> tuple[list[SequenceState], list[Chunk]]:
-        """Prompts that an iteration without decoding computes, and the chunk of each. A request
-        whose last prompt token is in its chunk decodes next.
+        """The requests of a prefill iteration, and the chunk of each. A request whose last prompt
+        token is in its chunk decodes next.
 
-        num_planned: iterations before this one
+        num_planned: number of iterations before this one
         """
         placement = self._placement
         budget = self._most_tokens(len(placement.decoding))
@@ -61,7 +60,7 @@ class PromptPlanner:
 
     def take_starting(self) -> set[SequenceState]:
         """Requests that decode from now on: the keys of all their tokens but the last are planned,
-        or there is but one token."""
+        or they have only one token."""
         starting = {
             sequence
             for sequence in self._placement.prefilling
@@ -74,10 +73,10 @@ class PromptPlanner:
         return starting
 
     def piggyback(self, decoding: Sequence[SequenceState]) -> Piggyback:
-        """Chunks of prompts in order, without their last tokens, as far as there are free pages for
-        them.
+        """Chunks of prompts for a mixed iteration, in order and without the prompts' last tokens,
+        as far as there are free pages for them.
 
-        decoding: what decodes beside, at least one
+        decoding: the requests that decode in it, at least one
         """
         placement = self._placement
         highest_slot = max(sequence.slot for sequence in decoding)
@@ -113,8 +112,8 @@ class PromptPlanner:
         return self._pace.budget.most_tokens(num_decoding * self._limits.num_nodes)
 
     def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
-        """The next chunk, of at most `budget` tokens, with pages for them; None where there are too
-        few."""
+        """The next chunk, of at most `budget` tokens, with pages for it; None where there are too
+        few pages."""
         self._open(sequence)
         end = min(sequence.num_tokens, sequence.num_computed + budget)
         num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
@@ -133,11 +132,11 @@ class PromptPlanner:
         return self._chunk(sequence, end)
 
     def _open(self, sequence: SequenceState) -> None:
-        """Give it the pages that hold keys of its first tokens already, unless it has them."""
+        """Give it the cached pages of its first tokens, unless it has pages already."""
         if sequence not in self._placement.tables:
             sequence.find_keys(self._placement.tables.open(sequence))
 
     def _chunk(self, sequence: SequenceState, end: int) -> Chunk:
-        """Its next tokens, to before position `end`, for which there are pages."""
+        """Its next tokens up to, but without, position `end`; its pages have room for them."""
         self._placement.tables.publish(sequence, end)
         return sequence.next_chunk(end)

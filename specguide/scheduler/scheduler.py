@@ -1,4 +1,4 @@
-"""Owns requests from `add` to their end: what runs next, where, and what has become of it."""
+"""Owns all requests from `add` to their end: it plans iterations and takes their results."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
-    Requests run in the order of their schedule key (see `sequence`). Prompts are computed in
-    chunks, of `max_prefill_tokens` an iteration in all: beside those that decode, or where that
-    cannot be in iterations of their own between two in which these do, so nobody's prompt stalls
-    them for longer. Pages are handed out as the sequences grow; when they run out, the running
-    request with the greatest schedule key waits again. It finds those of its pages that nobody
-    took, and its grammar goes on where it was.
+    Requests run in the order of their schedule keys (see `sequence`). Prompts are computed in
+    chunks, of at most `max_prefill_tokens` an iteration in all. Chunks ride in decode iterations;
+    where that is impossible, they have iterations of their own, each followed by a decode
+    iteration, so that no prompt stalls decoding for longer. Pages are handed out as sequences grow.
+    When they run out, the running request with the greatest schedule key is preempted and waits
+    again. Later it finds those of its pages that nobody took, and its grammar goes on where it was.
 
-    `schedule` may be called again before the last plan's results are committed: a request that had
-    ended by then runs along for nothing, and `commit` passes over it.
+    `schedule` may be called again before the last plan's results are committed. A request that has
+    ended in these results then runs once more for nothing, and `commit` ignores it.
 
     eos_token_ids: the model's end tokens
-    slot_is_idle:  says when a slot that was released may be used again
+    slot_is_idle:  tells whether a released slot may be used again
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Scheduler:
         return self._placement.num_running
 
     def take_time(self, batch: Batch, advances: Sequence[Advance], seconds: float) -> None:
-        """What an iteration has taken, once it is committed."""
+        """Take the time of an iteration that was committed."""
         num_output = sum(len(advance.tokens) for advance in advances)
         is_busy = len(self._placement.waiting) > 0
         self.pace.take(batch, num_output, seconds, is_busy=is_busy)
@@ -76,7 +76,7 @@ class Scheduler:
     ) -> None:
         """Queue a request. Raises PromptTooLong or InvalidParams where it could never run.
 
-        adjustment: what its parameters do to its logits; None: nothing
+        adjustment: how its logits are adjusted; None: not at all
         layout:     the drafts that it takes; None: all
         """
         sequence = self._sequence(request, adjustment, layout)
@@ -92,14 +92,14 @@ class Scheduler:
         finish(request, reason)
 
     def wait_s(self, client: str, priority: int) -> float:
-        """Seconds until a request that came now would run, as far as can be told. From any
+        """Estimated seconds until a request that came now would run. May be called from any
         thread."""
         return self.pace.wait_s(self._placement.waiting, client, priority)
 
     def schedule(self, *, mixes: bool = True) -> Schedule:
-        """Plan the next iteration, for which requests may lose their slots.
+        """Plan the next iteration. Requests may lose their slots for it.
 
-        mixes: whether it may compute chunks of prompts beside requests that decode
+        mixes: whether a decode iteration may carry chunks of prompts
         """
         self._placement.admit()
         batch = self._planner.next_batch(mixes=mixes)
@@ -110,12 +110,12 @@ class Scheduler:
     def commit(
         self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
     ) -> Commit:
-        """Take an iteration's tokens, per request of the batch (none: it was held), and errors by
-        slot.
+        """Take an iteration's tokens for each request of the batch (none: it was held), and errors
+        by slot.
 
-        A request with an error runs no more, and ends unless its tokens end it: at once behind a
-        -1, which says that none can follow, else when no iteration with it is under way. The pages
-        of those that finish are free, and their slots released.
+        A request with an error is not planned again. Unless its tokens end it, it ends with the
+        error: at once where its tokens end with -1, which says that no token can follow, else once
+        no iteration with it is under way. Finished requests release their pages and slots.
         """
         advances = []
         finished = []
@@ -138,10 +138,10 @@ class Scheduler:
         return Commit(tuple(advances), tuple(finished), self._placement.take_released())
 
     def cancel(self, request: Request, error: SpecguideError | None = None) -> tuple[int, ...]:
-        """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its
-        pages are free; returns its slot, if it had one, as released.
+        """End one request with `error`, or as aborted; it may wait, run, or not be added yet. Its
+        pages are freed. Returns the released slots: its own, if it had one.
 
-        It runs along for nothing in iterations that are under way.
+        Iterations that are under way still compute it, for nothing.
         """
         sequence = self._sequences.get(request.request_id)
         if sequence is None:
@@ -160,7 +160,7 @@ class Scheduler:
         return Commit((), requests, self._placement.take_released())
 
     def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
-        """As BlockTables.prompt_keys."""
+        """See BlockTables.prompt_keys."""
         return self._placement.tables.prompt_keys(prompt_ids)
 
     def check_integrity(self) -> None:
@@ -237,7 +237,7 @@ class Scheduler:
     def _take_tokens(
         self, sequence: SequenceState, tokens: Sequence[int], is_first: bool
     ) -> tuple[int, ...]:
-        """The tokens that are output: none behind the one that ends the request.
+        """Add tokens to a request's output, up to the one that ends it. Returns the added tokens.
 
         is_first: no draft was verified
         """

@@ -1,4 +1,4 @@
-"""Owns what the scheduler knows of one request: where it stands, and how far it has come."""
+"""Owns SequenceState, the scheduler's state of one request: its slot, and how far it has come."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
 
 HEAD_START_S = 10.0
-"""What one step of priority is worth: a request runs as if it had come so much earlier, seconds.
+"""What one step of priority is worth: a request runs as if it had come this many seconds earlier.
 
-So of two requests that came within that time the one of higher priority runs first, and yet none
-waits for ever: who comes late enough is behind it, whatever their priority.
+So of two requests that came within this time, the one of higher priority runs first. Yet no request
+waits for ever: requests that come late enough are behind it, whatever their priority.
 """
 
 _LONGEST_PAUSE = 32
-"""Iterations after which a prefill whose first row was late is tried again at the latest."""
+"""Most iterations before a prefill whose first row was late is tried again."""
 
 _MOST_STEPS = 10**6
-"""Most steps of priority that count, up or down. Greater numbers would drown the arrival."""
+"""Most steps of priority that count, up or down. With greater numbers, the time of arrival would be
+lost in rounding."""
 
 
 @dataclass(eq=False)
 class SequenceState:
-    """A request from `Scheduler.add` to its end. The scheduler alone changes it, its tokens when it
-    commits.
+    """A request from `Scheduler.add` to its end. Only the scheduler changes it; its tokens change
+    in `commit`.
 
-    max_len:       tokens, prompt and output, at which it ends
-    own_end_ids:   the model's own end tokens, where they end it
-    end_ids:       tokens that end it, own_end_ids among them
-    adjustment:    what its parameters do to its logits, None for nothing
+    max_len:       the request ends at this number of tokens, prompt and output together
+    own_end_ids:   the model's own end tokens, if they end the request
+    end_ids:       all tokens that end it, own_end_ids included
+    adjustment:    how its logits are adjusted; None: not at all
     layout:        the drafts that it takes; None: all
     slot:          its place in every fixed-address buffer; -1 while it waits
-    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
-                   when these are all
-    num_scored:    prompt tokens whose log-probabilities have come, the first one included, which
-                   has none
-    num_in_flight: iterations that it is in and that are not committed
-    has_walk:      its grammar has started in its slot
-    is_held_first: it has been held since it began to decode, so that no draft of it is there
+    num_computed:  tokens whose keys are stored, or will be by a planned prefill; the request
+                   decodes once that is all of them
+    num_scored:    prompt tokens whose log-probabilities have come; the first token counts, although
+                   it has none
+    num_in_flight: iterations with this request that are not committed yet
+    has_walk:      its grammar walk has started in its slot
+    is_held_first: it has been held ever since it began to decode, so that it has no drafts yet
     num_late:      times in a row that its prefill was held
     not_before:    iteration of the scheduler before which its prefill is not run again, unless
                    nothing else can run
-    epoch:         times that it has lost its slot to another; what an iteration of an earlier epoch
-                   says is void
-    error:         what it ends with once no iteration with it is under way
-    prefix_keys:   of its first pages, as far as anybody has looked for them in the cache
-    num_expected:  tokens that its output was expected to have when it came
-    is_charged:    its client has paid for its prompt and the output that is expected
+    epoch:         times that it has lost its slot to another request; results of an iteration of an
+                   earlier epoch are void
+    error:         the error that it ends with once no iteration with it is under way
+    prefix_keys:   page keys of its first pages, as far as they were computed
+    num_expected:  output tokens that were expected of it when it came
+    is_charged:    its client was charged for its prompt and the expected output
     """
 
     request: Request
@@ -78,7 +79,7 @@ class SequenceState:
         spec = self.request.spec
         self.num_steps = priority_steps(spec.priority)
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
-        """Sorts requests: the least is the first to run, and the last to lose its pages."""
+        """The order of requests: the least key runs first, and loses its pages last."""
         self.request_id = spec.request_id
         self._prompt_len = len(spec.prompt_ids)
         self.client, self._output_ids = spec.client, self.request.output_ids
@@ -90,41 +91,42 @@ class SequenceState:
 
     @property
     def num_tokens(self) -> int:
-        """Prompt and output tokens."""
+        """Number of prompt and output tokens."""
         return self._prompt_len + len(self._output_ids)
 
     @property
     def num_left(self) -> int:
-        """Tokens whose keys are not planned yet."""
+        """Number of tokens whose keys are not planned yet."""
         return self.num_tokens - self.num_computed
 
     @property
     def is_at_its_end(self) -> bool:
-        """The iterations that are under way are its last. Nobody knows it of one with a grammar,
-        whose rows may be late: it would run on where only others are meant to, and without rows."""
+        """Whether the iterations under way are surely its last. That is unknown for a request with
+        a grammar: if its rows are late it is held, and must be planned again, else it would run on
+        in the iterations of others, without rows."""
         if self.request.params.guide is not None:
             return False
         return self.num_in_flight > 0 and self.num_tokens + self.num_in_flight >= self.max_len
 
     @property
     def num_unscored(self) -> int:
-        """Prompt tokens whose log-probabilities are asked for and not there yet."""
+        """Prompt tokens whose log-probabilities are asked for and have not come yet."""
         spec = self.request.spec
         return len(spec.prompt_ids) - self.num_scored if spec.has_prompt_logprobs else 0
 
     @property
     def num_reusable(self) -> int:
-        """Its first tokens whose keys may be those of an earlier request, since nobody wants to
-        know what they say."""
+        """Number of its first tokens whose keys may come from the prefix cache, since no
+        log-probabilities are needed behind them."""
         return self.num_scored - 1 if self.num_unscored else self.num_tokens
 
     def ids_to_score(self, start: int, end: int) -> Sequence[int]:
-        """Prompt tokens to score where those from position `start` to before `end` are computed:
-        those after each."""
+        """Prompt tokens that are scored when positions `start` … `end` - 1 are computed: the token
+        after each."""
         return self.request.spec.prompt_ids[start + 1 : end + 1] if self.num_unscored else ()
 
     def tokens(self, start: int, end: int) -> list[int]:
-        """Tokens of prompt and output from position `start` to before `end`."""
+        """Tokens of prompt and output at positions `start` … `end` - 1."""
         prompt_ids, output_ids = self.request.spec.prompt_ids, self.request.output_ids
         first_output = max(0, start - len(prompt_ids))
         return [
@@ -135,7 +137,8 @@ class SequenceState:
     def entry(self, *, chooses: bool = True) -> SlotEntry:
         """What the step must know of it when it enters its slot.
 
-        chooses: a token is chosen by it; else nothing depends on its tokens, which may be many
+        chooses: the iteration chooses a token; else the entry leaves out the tokens so far, which
+                 may be many
         """
         request = self.request
         adjusted = None
@@ -152,20 +155,20 @@ class SequenceState:
         )
 
     def enter_slot(self, slot: int) -> None:
-        """Enter a slot, for which the request has waited."""
+        """Give the waiting request a slot. Sets its `queue_s`."""
         self.slot = slot
         waited_s = time.perf_counter() - self.request.arrival_s
         self.request.metrics.queue_s = self.request.metrics.queue_s or waited_s
 
     def find_keys(self, num_cached: int) -> None:
-        """The keys of so many of its first tokens are there."""
+        """Take the number of its first tokens whose keys the prefix cache has."""
         self.num_computed = num_cached
         if not self.request.output_ids:
             self.request.metrics.num_cached = num_cached
 
     def next_chunk(self, end: int) -> Chunk:
-        """Its tokens from the first whose keys are not planned yet to before position `end`; they
-        are planned now."""
+        """Plan its next tokens, from the first one that is not planned yet up to position `end` -
+        1."""
         start, self.num_computed = self.num_computed, end
         is_last = end == self.num_tokens
         tokens = self.tokens(start, end + 1)
@@ -179,14 +182,14 @@ class SequenceState:
         )
 
     def start(self, row: int) -> Start:
-        """The request decodes from an iteration on, in which it has place `row`."""
+        """What an iteration must know in which the request begins to decode, in row `row`."""
         num_before = self.num_tokens - 1
         last_id = self.tokens(num_before, self.num_tokens)[0]
         return Start(row, self.entry(), last_id, num_before, self._starts_walk())
 
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
-        """More tokens of output: how many of them count, and why it ends with the last of these, if
-        it does."""
+        """Add output tokens, up to the one that ends the request. Returns how many were added, and
+        why the request ends with the last of them, or None."""
         request, end_ids = self.request, self.end_ids
         output_ids, add_text = request.output_ids, request.text.add
         num_output = num_before = len(output_ids)
@@ -200,22 +203,23 @@ class SequenceState:
         return num_output - num_before, None
 
     def take_scores(self, chunk: Chunk) -> None:
-        """The log-probabilities of the prompt tokens behind a chunk's are there, whatever has
-        become of its slot meanwhile."""
+        """Count a chunk's scored prompt tokens. They count even if the request has lost its slot
+        since."""
         if chunk.start + 1 <= self.num_scored:
             self.num_scored = max(self.num_scored, chunk.start + 1 + len(chunk.scored_ids))
 
     def hold_prefill(self, num_planned: int) -> None:
-        """Its last token is computed again, for what follows; the later, the longer its row takes.
+        """Plan its last token once more, since its row was late and no token could be chosen. The
+        pause before that doubles each time.
 
-        num_planned: iterations of the scheduler so far
+        num_planned: number of the scheduler's iterations so far
         """
         self.num_computed = self.num_tokens - 1
         self.num_late += 1
         self.not_before = num_planned + min(2**self.num_late, _LONGEST_PAUSE)
 
     def lose_slot(self) -> None:
-        """The request waits again, and another matcher will begin."""
+        """Reset the request to waiting; later it starts with a new matcher."""
         self.slot = -1
         self.num_computed = 0
         self.num_in_flight = 0
@@ -228,13 +232,14 @@ class SequenceState:
         self.request.metrics.num_preemptions += 1
 
     def _starts_walk(self) -> bool:
-        """Whether its grammar is yet to start in its slot; from now on it has."""
+        """Whether its grammar walk has not started in its slot yet; marks it as started."""
         starts_walk = not self.has_walk
         self.has_walk = True
         return starts_walk
 
     def _ending(self, token: int) -> FinishReason:
-        """Why it ends with its last token. The text may know of a stop string only at its end."""
+        """Why it ends with its last token. Some stop strings are found only at the end of the
+        text."""
         request = self.request
         if request.stop_reason is None:
             request.stop_reason = request.text.end()
@@ -248,12 +253,12 @@ class SequenceState:
 
 
 def priority_steps(priority: int) -> int:
-    """A priority's steps, as many as count."""
+    """A priority as a number of steps, within the limits that count."""
     return max(-_MOST_STEPS, min(priority, _MOST_STEPS))
 
 
 def finish(request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
-    """Write how a request has ended, and what it cost."""
+    """Write into a request how it has ended, and its final metrics."""
     request.finish_reason = reason
     request.error = error
     request.text.end()

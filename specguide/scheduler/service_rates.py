@@ -1,17 +1,17 @@
-"""Owns what a token costs while requests wait: the time of prompts and of output."""
+"""Owns the time that a prompt token and an output token take while requests wait."""
 
 from __future__ import annotations
 
 _HALF_LIFE_S = 10.0
-"""Seconds after which an iteration counts half."""
+"""Seconds after which the weight of an iteration is halved."""
 
 
 class ServiceRates:
-    """Seconds that a prompt token and an output token take, such that they explain the times of the
-    last iterations (least squares, in which older ones fade).
+    """Estimates the seconds per prompt token and per output token from the times of the last
+    iterations, by least squares; older iterations fade.
 
-    With iterations of either kind these are the two rates; where prompts ride in decode iterations
-    they are told apart by how the times vary.
+    With separate prefill and decode iterations, these are simply their two rates. In mixed
+    iterations, the variation of their times tells the two apart.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class ServiceRates:
         self._prompt_s, self._output_s = 0.0, 0.0
 
     def take(self, num_prompt: int, num_output: int, seconds: float) -> None:
-        """Tokens of prompts and output of an iteration, and what it took."""
+        """Take the prompt tokens, output tokens and time of an iteration."""
         fade = 0.5 ** (seconds / _HALF_LIFE_S)
         self._prompt_prompt = fade * self._prompt_prompt + num_prompt * num_prompt
         self._prompt_output = fade * self._prompt_output + num_prompt * num_output
@@ -28,7 +28,7 @@ class ServiceRates:
         self._output_s = fade * self._output_s + num_output * seconds
 
     def seconds(self, num_prompt: float, num_output: float) -> float:
-        """What so many tokens take; 0 before anything is known."""
+        """The time that these tokens take; 0 before anything is known."""
         per_prompt, per_output = self._per_token()
         return num_prompt * per_prompt + num_output * per_output
 
@@ -40,6 +40,6 @@ class ServiceRates:
             per_output = (prompt * self._output_s - mixed * self._prompt_s) / determinant
             if per_prompt >= 0 and per_output >= 0:
                 return per_prompt, per_output
-        total = prompt + 2 * mixed + output  # all tokens alike
+        total = prompt + 2 * mixed + output  # as if all tokens took equally long
         alike = (self._prompt_s + self._output_s) / total if total else 0.0
         return alike, alike

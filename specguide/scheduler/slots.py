@@ -1,4 +1,4 @@
-"""Owns the slots: which are free, and which are still being left by their last request."""
+"""Owns the slots: which are free, and which are still used by work for their last request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 class SlotPool:
     """Hands out slots, lowest first. A released slot is handed out again only once `is_idle(slot)`.
 
-    A grammar worker may still be inside a released request's matcher and will then write that
-    slot's row.
+    Until then, a grammar worker may still be inside the released request's matcher, and would write
+    the slot's row.
     """
 
     def __init__(self, num_slots: int, is_idle: Callable[[int], bool]) -> None:
@@ -29,5 +29,5 @@ class SlotPool:
         return slot
 
     def release(self, slot: int) -> None:
-        """Give a slot back; it drains first."""
+        """Give a slot back. It becomes free once it is idle."""
         self._draining.add(slot)

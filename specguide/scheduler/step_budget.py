@@ -1,4 +1,5 @@
-"""Owns how many prompt tokens ride in an iteration so that the gap between tokens stays bounded."""
+"""Owns how many prompt tokens an iteration may carry, such that the gap between tokens stays
+bounded."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 FEWEST_TOKENS = 64
-"""Prompt tokens that an iteration always has room for, so that prompts never stand still."""
+"""Prompt tokens that an iteration may always carry, so that prompts never stand still."""
 
 _WINDOW = 16
 _NUM_LAST = 32
 _REFIT_EVERY = 32
-_HURRY = 8  # iterations that one counts for where it went as far as is trusted
+_HURRY = 8  # an iteration counts for this many where it reached the trusted number of tokens
 _NUM_REWEIGHTS = 3
 _RIDGE = 1e-6
 _LEAST_S = 1e-6
-"""Least time of an iteration, whatever is fitted."""
+"""Least time of an iteration, whatever the fit says."""
 
 Floats = npt.NDArray[np.float64]
 Taken = tuple[int, int, float]
@@ -27,17 +28,18 @@ Taken = tuple[int, int, float]
 
 
 class StepBudget:
-    """Estimates an iteration's time from the last ones, and what it may carry.
+    """Estimates an iteration's time from earlier ones, and how many prompt tokens it may carry.
 
-    The estimate is base + nodes · a + tokens · b, none of them negative, fitted so that outliers
-    weigh little (Huber's weights). The last iterations of each size are kept, by the power of two
-    of their prompt tokens, since a plane cannot be fitted to iterations that are all alike; its
-    level is that of the last ones. It trusts itself up to twice the tokens that it has seen, so a
-    wrong estimate is found out by small steps.
+    The estimate is base + nodes · a + tokens · b with no negative term, fitted so that outliers
+    have little weight (Huber's weights). A plane cannot be fitted to iterations that are all alike,
+    so the last iterations of each size are kept, where a size is a power of two of prompt tokens.
+    The base then follows the last iterations of any size. The estimate is trusted up to twice the
+    tokens that were ever seen, so that a wrong estimate is found out in small steps.
 
-    max_tokens: most prompt tokens of an iteration, whatever it takes
+    max_tokens: most prompt tokens of an iteration, however long it takes
     max_step_s: longest that an iteration is to take, seconds; infinite: there is no bound
-    min_slowdown: how many times as long as without prompt tokens it may take, whatever the bound
+    min_slowdown: how many times as long as without prompt tokens an iteration may take, whatever
+                  max_step_s says
     """
 
     def __init__(
@@ -53,8 +55,8 @@ class StepBudget:
         self._base_s, self._per_node_s, self._per_token_s = 0.0, 0.0, 0.0
 
     def most_tokens(self, num_nodes: int) -> int:
-        """Prompt tokens that may ride with so many decode nodes. With none of these nobody waits
-        for a next token, and there is no bound but `max_tokens`."""
+        """Most prompt tokens beside this many decode nodes. Without decode nodes nobody waits for a
+        next token, and only `max_tokens` bounds them."""
         if not num_nodes or self._max_step_s == math.inf:
             return self._max_tokens
         if self._num_since_fit >= _REFIT_EVERY:
@@ -68,7 +70,7 @@ class StepBudget:
         return int(left_s / self._per_token_s)
 
     def take(self, num_nodes: int, num_tokens: int, seconds: float) -> None:
-        """What an iteration took, with its decode nodes and prompt tokens."""
+        """Take the decode nodes, prompt tokens and time of an iteration."""
         taken = num_nodes, num_tokens, seconds
         self._last.append(taken)
         size = num_tokens.bit_length()
@@ -87,17 +89,18 @@ class StepBudget:
         level_s = median(misses.tolist())
         scatter_s = median(np.abs(misses - level_s).tolist())
         base_s, self._per_node_s, self._per_token_s = costs.tolist()
-        slow_s = base_s + level_s + 2 * scatter_s  # it is the slow ones that are felt
+        slow_s = base_s + level_s + 2 * scatter_s  # users notice the slow iterations
         self._base_s = max(_LEAST_S, slow_s)
 
 
 def _causes(taken: Floats) -> tuple[Floats, Floats]:
-    """What times are made of, [N, 3], and the times, [N] seconds."""
+    """The causes of the times, [N, 3]: 1, decode nodes and prompt tokens; and the times, [N]
+    seconds."""
     return np.insert(taken[:, :2], 0, 1.0, axis=1), taken[:, 2]
 
 
 def _robust_costs(causes: Floats, seconds: Floats) -> Floats:
-    """Seconds of each cause, such that outliers weigh little."""
+    """Seconds per unit of each cause, fitted so that outliers have little weight."""
     scales = np.maximum(causes.max(axis=0), 1.0)
     causes = causes / scales
     weights = np.ones(len(seconds))
@@ -110,7 +113,8 @@ def _robust_costs(causes: Floats, seconds: Floats) -> Floats:
 
 
 def _not_negative_costs(causes: Floats, seconds: Floats, weights: Floats) -> Floats:
-    """Weighted least squares, seconds of each cause; a cause that would save time costs nothing."""
+    """Seconds per unit of each cause, by weighted least squares; a cause with a negative cost is
+    set to 0."""
     costs = np.zeros(causes.shape[1])
     kept = list(range(causes.shape[1]))
     while kept:

@@ -1,9 +1,9 @@
-"""Owns the requests that wait, and which of them is to run next.
+"""Owns the waiting requests, and which of them is to run next.
 
-Clients take turns by what they were served (see `fairness`), and each one's requests are in a queue
-of their own (see `client_queue`). With one client that queue is all there is. Of clients that are
-as good as equal one is preferred whose first request finds most of its keys in the cache now, since
-they may be gone later; who is passed over a few times is next.
+Clients take turns by what they were served (see `fairness`), and each client has its own queue (see
+`client_queue`). With one client, that queue decides alone. Among clients that are nearly equal, one
+is preferred whose first request finds at least half of its keys in the cache now, since they may be
+gone later. A client that was passed over a few times goes next.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from specguide.scheduler.sequence import SequenceState
 
 HEAD_START_TOKENS = 20_000
 """What a step of priority is worth between clients: a request has its turn as if its client had
-been served so much less. It moves turns and not shares, as what is served is charged in full."""
+been served this many tokens less. It moves turns, not shares, since all that is served is still
+charged in full."""
 
 EQUAL_TOKENS = 1024
-"""Tokens by which clients may differ and still be as good as equal."""
+"""Tokens by which clients may differ and still count as equal."""
 
 MOST_PASSES = 4
-"""Times that a client is passed over when it is next."""
+"""Most times in a row that a client is passed over when it is next."""
 
 _MOST_COMPARED = 8
 _MOST_MOVED = 64
 
 Turn = tuple[float, tuple[float, int], int, str]
-"""When a client is next: in tokens, then by its first request; a number of its own."""
+"""A client's turn: tokens, the schedule key of its first request, a unique number, its name."""
 
 
 class WaitingQueue:
-    """A queue of any length whose operations take as good as no time.
+    """A queue whose operations stay fast at any length.
 
-    shares:     what the clients were served; each request that is pushed is open there
-    num_cached: tokens of a request's beginning whose keys are there now
+    shares:     how many tokens each client was served; each request must be open there before it is
+                pushed
+    num_cached: number of a request's first tokens whose keys are in the cache now
     """
 
     def __init__(self, shares: ClientShares, num_cached: Callable[[SequenceState], int]) -> None:
         self._shares, self._num_cached = shares, num_cached
         self._queues: dict[str, ClientQueue] = {}
         self._current: dict[str, Turn] = {}
-        self._turns: list[Turn] = []  # a heap, with some that have moved since
+        self._turns: list[Turn] = []  # a heap; it may contain outdated turns
         self._num_placed = 0
         self._load = Load()
         self._chosen: SequenceState | None = None
@@ -75,7 +77,7 @@ class WaitingQueue:
         return self._chosen
 
     def pop(self) -> SequenceState:
-        """Take the request that is to run next, at its client's charge; there must be one."""
+        """Take the request that is to run next, and charge its client. There must be one."""
         sequence = self.first()
         assert sequence is not None
         num_to_compute = sequence.num_tokens - self._num_cached(sequence)
@@ -86,7 +88,7 @@ class WaitingQueue:
         return sequence
 
     def remove(self, sequence: SequenceState) -> None:
-        """Take a request that waits out of the queue."""
+        """Remove a waiting request from the queue."""
         client = sequence.client
         self._queues[client].remove(sequence)
         self._load = self._load.plus(sequence, -1)
@@ -94,18 +96,18 @@ class WaitingQueue:
 
     @property
     def num_clients(self) -> int:
-        """Clients that have requests here."""
+        """Number of clients that have waiting requests."""
         return len(self._queues)
 
     def load(self, client: str | None = None) -> Load:
-        """What waits of a client; None: of all. From any thread."""
+        """The waiting load of a client; None: of all clients. May be called from any thread."""
         if client is None:
             return self._load
         queue = self._queues.get(client)
         return Load() if queue is None else queue.load
 
     def place(self, client: str) -> None:
-        """A client's first request or what it was served has changed: so may its turn."""
+        """Update a client's turn, after its first request or what it was served has changed."""
         self._chosen = None
         queue = self._queues.get(client)
         if queue is None:
@@ -124,7 +126,7 @@ class WaitingQueue:
             heapq.heapify(self._turns)
 
     def _next_queue(self) -> ClientQueue:
-        """The queue of the client whose turn it is; there must be one."""
+        """The queue of the client whose turn it is. There must be one."""
         while self._turns[0] is not self._current.get(self._turns[0][-1]):
             heapq.heappop(self._turns)
         return self._queues[self._turns[0][-1]]
@@ -139,7 +141,7 @@ class WaitingQueue:
         return next(filter(self._is_cached, firsts), firsts[0])
 
     def _equals(self) -> list[Turn]:
-        """The next turns that are as good as equal, not of too many."""
+        """The next turns that count as equal, at most a few."""
         equals: list[Turn] = []
         most_tokens = self._turns[0][0] + EQUAL_TOKENS
         while self._turns and self._turns[0][0] <= most_tokens and len(equals) < _MOST_COMPARED:
