@@ -1,4 +1,5 @@
-"""Owns what a step knows of a batch: its slots, and how their tokens are chosen."""
+"""Owns how the tokens of a batch are chosen: the sampling kind of its requests, kept while the
+batch stays the same."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from specguide.sampling import RequestProcessors, SamplingTensors
 
 
 class SamplingKind(IntEnum):
-    """What the requests of a batch ask of the choice of tokens; each kind does all that those
-    before it do."""
+    """How much the requests of a batch ask of the choice of tokens. Each kind includes those before
+    it."""
 
     GREEDY = 0
     SAMPLED = 1
@@ -31,7 +32,7 @@ class SamplingKind(IntEnum):
 
     @classmethod
     def of(cls, entry: SlotEntry) -> SamplingKind:
-        """The least that does for one request."""
+        """The least kind that serves one request."""
         if entry.sampling.is_scored:
             return cls.SCORED
         if entry.adjusted is not None:
@@ -41,12 +42,13 @@ class SamplingKind(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """How an iteration chooses tokens: its kind, and which sampling parameters any of the requests
-    uses.
+    """How an iteration chooses tokens.
 
-    used:      read for what of it is None alone; the values are the slots'
-    processed: logits processors that are called, by their request's place in the batch; what calls
-               them is not captured
+    kind:      the sampling kind
+    used:      which sampling parameters any of the requests uses: those that are not None. Its
+               values are not read; these are in the slot table
+    processed: the logits processors to call, by their request's row in the batch; an iteration
+               that calls any is not captured
     """
 
     kind: SamplingKind
@@ -56,15 +58,15 @@ class Sampling:
 
 @cache
 def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
-    """Sampling for requests that may use any sampling parameter, unless all of them are greedy.
-    Graphs may refer to it."""
+    """Sampling for requests that may use any sampling parameter; for GREEDY they use none. Graphs
+    may refer to it."""
     used = SamplingTensors.neutral(1, device)
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
 
 class BatchSampling:
-    """Slots of the batch that runs and how its requests' tokens are chosen, kept while the batch
-    stays the same; and what has entered each slot."""
+    """The slots of the running batch and how its tokens are chosen, kept while the batch stays the
+    same; and the entry of each slot."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -75,13 +77,13 @@ class BatchSampling:
 
     @property
     def slots(self) -> Tensor:
-        """Int64 [B], of the batch that `of` was asked about last."""
+        """The slots of the batch that was last given to `of`, int64 [B]."""
         if self._slots is None:
             self._slots = on_device(self._batch[1], self._device)
         return self._slots
 
     def of(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> Sampling:
-        """How the requests' tokens are chosen."""
+        """How the tokens of a batch are chosen."""
         self._entries.update(zip(batch.slots, batch.entries, strict=False))
         self._entries.update({batch.slots[start.row]: start.entry for start in batch.starts})
         if self._sampling is None or (batch.request_ids, batch.slots) != self._batch:
@@ -94,7 +96,7 @@ class BatchSampling:
     def _sampling_of(self, slots: Sequence[int]) -> Sampling:
         entries = [self._entries[slot] for slot in slots]
         kind = max(SamplingKind.of(entry) for entry in entries)
-        if self._device.type == "cuda":  # no kernels of their own for what some requests leave out
+        if self._device.type == "cuda":  # one kernel for all, whatever parameters are left out
             return all_used(kind, self._device)
         values = [entry.sampling for entry in entries]
         seeds = [each.seed for each in values]
@@ -102,8 +104,8 @@ class BatchSampling:
 
 
 def graph_sizes(max_batch_size: int) -> list[int]:
-    """All that `num_graph_slots` can be, largest first, so that smaller graphs find its memory in
-    their pool."""
+    """All values that `num_graph_slots` can have, largest first, so that smaller graphs reuse the
+    memory of the largest one from their common pool."""
     return [
         max_batch_size,
         *(1 << power for power in reversed(range((max_batch_size - 1).bit_length()))),

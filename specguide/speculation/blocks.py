@@ -1,4 +1,4 @@
-"""Owns blocks of drafts: a chain whose drafts all come from one pass of a drafter."""
+"""Owns blocks of drafts: chains whose drafts all come from one pass of a drafter."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from specguide.speculation.drafting import Accepted
 
 
 class Blocks(Chains):
-    """Logits of all K positions first, then a choice for each, under the row behind the one
-    before. See `Drafting`."""
+    """The `Drafting` of blocks. It computes the logits of all K positions first; then it chooses
+    each draft under the bitmask row behind the draft before."""
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
-        """As `Chains.draft`: unguided drafts wait for no row until the end."""
+        """See `Chains.draft`: unguided drafts wait for no row until the end."""
         verified, inputs, features, beside = accepted
         grammar = self._grammar
         is_guided = self._sampler.guided_drafts

@@ -12,13 +12,14 @@ import torch
 
 @contextmanager
 def capturing(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any) -> Iterator[None]:
-    """Capture what is done meanwhile into `graph`.
+    """A context whose CUDA work is captured into `graph`.
 
-    Python's garbage collector waits: it might destroy graphs, events or memory of an engine that is
-    gone, which a thread that captures must not.
+    Python's garbage collector is off inside: it might destroy graphs, events or memory of an engine
+    that is gone, which is forbidden in a thread that captures.
 
-    pool: memory of graphs that are never replayed at once
-    Raises what is raised meanwhile, of which the end of a capture that broke off would say nothing.
+    pool: memory pool of graphs that are never replayed at the same time
+    An error raised inside is raised again; torch would hide it behind the error of the broken
+    capture.
     """
     torch.cuda.synchronize()
     was_enabled = gc.isenabled()

@@ -1,5 +1,5 @@
-"""Owns chains of drafts: one behind the other, each from a pass of a drafter, with the grammar
-beside."""
+"""Owns chains of drafts: each draft follows the one before, and comes from one pass of a drafter
+while the grammar walks beside it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from specguide.speculation.results import VerifyOutput
 
 
 class Chains:
-    """Drafts greedily: over what the rows allow, or where drafts are unguided over all tokens. See
-    `Drafting`."""
+    """The `Drafting` of chains. It drafts greedily among the tokens that the bitmask rows allow, or
+    among all tokens where drafts are unguided."""
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._grammar = parts
@@ -36,7 +36,7 @@ class Chains:
         self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
     def clear(self, slots: Sequence[int]) -> None:
-        """The slots' state has forgotten them."""
+        """Does nothing: writing a slot's entry clears its drafts."""
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         drafts = self._tokens[slots, 1:]
@@ -59,7 +59,7 @@ class Chains:
         self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
         inputs = nodes.inputs
-        # The next drafts take the place of these before the host reads them.
+        # Copies, since the next drafts overwrite these before the host reads them.
         drafts, origins = self._drafts(inputs).clone(), self._origins(inputs)
         processed, failures = self._process(logits, inputs, sampling)
         target_tokens = self._sampler.choose(processed, nodes, sampling)
@@ -80,8 +80,8 @@ class Chains:
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens.
 
-        Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at
-        the end.
+        Unguided drafts wait for no row: the grammar walks over them at its own pace, and only the
+        end waits for it.
         """
         verified, inputs, features, beside = accepted
         grammar = self._grammar
@@ -109,11 +109,11 @@ class Chains:
     def choose(
         self, logits: Tensor | LogitsShare, slots: Slots, node: int, num_accepted: Tensor
     ) -> Tensor:
-        """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the
-        one it has, and one whose request takes fewer drafts has none.
+        """Choose and store draft `node` of each slot, int32 [B], -1 for none. A held slot keeps the
+        draft that it has; a slot whose request takes fewer drafts gets none.
 
         logits:       [B, draft_vocab_size]
-        num_accepted: int32 [B], as verified
+        num_accepted: int32 [B], as in VerifyOutput
         """
         limits = self._state.drafts
         ids = self._state.ids[slots]
@@ -123,7 +123,7 @@ class Chains:
         return drafts
 
     def _store(self, drafts: Tensor, ids: Tensor, node: int, num_accepted: Tensor) -> None:
-        """Write draft `node` of the slots `ids` int64 [B], int32 [B], into their chains."""
+        """Write draft `node`, int32 [B], of the slots `ids`, int64 [B], into their chains."""
         most = self._state.drafts.num_model
         store_drafts(drafts, node, most, num_accepted, ids, self._tokens)
 
@@ -139,5 +139,5 @@ class Chains:
         return self._tokens[inputs.slots][:, 1 : inputs.num_nodes]
 
     def _origins(self, inputs: ForwardInput) -> Tensor | None:
-        """Who proposed the drafts, uint8 [B, N - 1]; None: the drafter alone."""
+        """Who proposed each draft, uint8 [B, N - 1]; None: the drafter proposed all."""
         return None

@@ -1,4 +1,4 @@
-"""Owns what an iteration asks of a drafter that runs a model."""
+"""Owns Drafter, the interface between an iteration and a drafter that runs a model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from specguide.speculation.forward_input import ForwardInput
 
 
 class Drafter(Protocol):
-    """Proposes the tokens after the golden one, each from a pass of its own.
+    """Proposes the tokens after the golden token, each in its own pass.
 
     aux_layers:      layers of the target whose input it reads
     target_ids:      int32 [draft_vocab_size], the target id of each draft id; None where they are
                      the same
-    position_offset: where the pass over a token stands: 0 at the token's own position, -1 at the
-                     one before
+    position_offset: the position at which the drafter reads a token: 0 is the token's own position,
+                     -1 the one before
     """
 
     @property
@@ -36,38 +36,39 @@ class Drafter(Protocol):
         target_tokens: Tensor,
         num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """The keys of the inputs' tokens, once the target has said what follows each node; as
-        `ForwardPasses.refresh`.
+        """Compute the keys of the inputs' tokens, once the target has chosen a token after each
+        node. See `ForwardPasses.refresh`.
 
-        aux_hidden_states: [T, …] of the inputs' tokens, the target's layers `aux_layers`
+        aux_hidden_states: [T, …], hidden states of the inputs' tokens at the layers `aux_layers`
         """
 
     def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
-        """One pass over drafted tokens that continue the features [T, hidden]; as `refresh`, [T,
-        hidden]."""
+        """One pass over drafted tokens that continue the features [T, hidden]. Returns the same as
+        `refresh`, [T, hidden] each."""
 
     def draft_logits(self, normed: Tensor) -> Tensor:
-        """[n, hidden] → [n, draft_vocab_size]."""
+        """Logits of the next draft: [n, hidden] → [n, draft_vocab_size]."""
 
 
 @runtime_checkable
 class ShareDrafter(Drafter, Protocol):
-    """Its output matrix may be cut among ranks."""
+    """A drafter whose output matrix may be divided among ranks."""
 
     def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
-        """As `draft_logits`, or those of this rank's tokens, where ranks can choose together."""
+        """As `draft_logits`, or only the logits of this rank's share of tokens, where ranks can
+        choose the greatest together."""
 
 
 @runtime_checkable
 class StoringDrafter(Drafter, Protocol):
-    """Stores keys without the rest of a pass."""
+    """A drafter that can store keys without the rest of a pass."""
 
     def store(self, inputs: ForwardInput, aux_hidden_states: Tensor) -> None:
-        """As `refresh` over chunks of prompts that each know what follows their last token."""
+        """As `refresh`, but only stores keys, for chunks of prompts whose next token is known."""
 
 
 class BlockDrafter(Drafter, Protocol):
-    """Proposes all tokens after the golden one in one pass; `refresh` is for prompts alone."""
+    """Proposes all tokens after the golden token in one pass; `refresh` is only for prompts."""
 
     def propose(
         self,
@@ -77,4 +78,5 @@ class BlockDrafter(Drafter, Protocol):
         num_accepted: Tensor,
         num_drafts: int,
     ) -> Tensor:
-        """As `refresh`; what `draft_logits` takes of each draft, [num_drafts, B, hidden]."""
+        """As `refresh`, but returns the input of `draft_logits` for each draft, [num_drafts, B,
+        hidden]."""

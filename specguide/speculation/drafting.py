@@ -1,4 +1,4 @@
-"""Owns what the step asks of a shape of drafts: a chain, a tree, or another."""
+"""Owns Drafting, the interface between the step and a shape of drafts: chain, tree or another."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from specguide.speculation.sampler import Sampler
 
 
 class Accepted(NamedTuple):
-    """What a verification leaves to draft from.
+    """The result of a verification, from which drafting goes on.
 
-    verified: along the accepted path, which is a chain
+    verified: the output along the accepted path, which is a chain
     inputs:   the tokens of that chain
-    features: [T, …], what the drafter reads of the target's layers for them
-    beside:   prompts whose keys the drafter is to store, while the grammar has its turn
+    features: [T, …], their aux hidden states, which the drafter reads
+    beside:   chunks of prompts whose keys the drafter stores while the grammar works
     """
 
     verified: VerifyOutput
@@ -35,40 +35,40 @@ class Accepted(NamedTuple):
 
 
 class Drafting(Protocol):
-    """Drafts of one shape, of all slots."""
+    """Makes and verifies drafts of one shape, for all slots."""
 
     def clear(self, slots: Sequence[int]) -> None:
-        """Forget the drafts of slots whose requests begin."""
+        """Remove the drafts of slots whose requests begin."""
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
-        """An iteration drafts nothing; a slot that was held, `num_accepted` int32 [B] -1, keeps
-        the drafts that it has."""
+        """Remove the slots' drafts, for an iteration that drafts nothing. A slot that was held,
+        `num_accepted` int32 [B] -1, keeps its drafts."""
 
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
-        """The golden tokens and the drafts, of `layout`, that are verified next."""
+        """The nodes to verify next: the golden tokens, and their drafts of `layout`."""
 
     def golden(self, inputs: ForwardInput) -> Nodes:
-        """The nodes of a prefill, behind which there are no drafts yet."""
+        """The nodes of a prefill, which have no drafts yet."""
 
     def verify(
         self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
-        """Choose a token after every node, and take the longest path that matches into the slots'
-        state.
+        """Choose a token after every node, accept the longest path that matches, and update the
+        slots' state.
 
         logits:   [B · N, vocab_size]
-        features: [T, …] of the forward's tokens
+        features: [T, …], aux hidden states of the forward's tokens
         """
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
-        """Draft `layout` behind the new golden tokens, with the grammar beside.
+        """Draft `layout` behind the new golden tokens, while the grammar runs beside it.
 
-        num_slots: bound of the slots in this iteration
+        num_slots: the slots of this iteration are below it
         """
 
 
 class DraftingParts(NamedTuple):
-    """What drafts are made with."""
+    """What a Drafting works with."""
 
     passes: ForwardPasses
     sampler: Sampler
@@ -77,7 +77,7 @@ class DraftingParts(NamedTuple):
 
 
 def accept_state(parts: DraftingParts) -> AcceptState:
-    """What a verification reads and writes of the slots."""
+    """The state of the slots that a verification reads and writes."""
     state = parts.state
     return AcceptState(
         tokens=state.nodes.tokens,

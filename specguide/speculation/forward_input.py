@@ -1,5 +1,5 @@
-"""Owns the tokens of a target forward, how they are made from the slots' state, and which of them
-are verified."""
+"""Owns the input of a target forward: how its tokens are made from the slots' state, and which of
+them are verified."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 class ForwardInput:
     """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
 
-    slots:      whose they are
+    slots:      the slots of the B requests
     input_ids:  int64 [T]
-    context:    where they stand
-    first_node: int64 [B], index among the T tokens of each request's first node
-    start:      int64 [B], its position
+    context:    positions and pages of the tokens
+    first_node: int64 [B], index of each request's first node among the T tokens
+    start:      int64 [B], position of that node
     num_nodes:  N; the nodes of a request follow each other
-    known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
+    known_next: int64 [B, 1], the token after the node where it is known, else -1; only where N = 1
     is_chain:   every token is a node
-    scored:     those of the T tokens whose next one is scored
-    outputs:    the nodes, where of no other token a hidden state is wanted; None: of all
+    scored:     the tokens of a prompt that are scored; None: none
+    outputs:    the nodes, where only their hidden states are needed; None: those of all tokens
     """
 
     slots: Slots
@@ -51,27 +51,28 @@ class ForwardInput:
     outputs: OutputRows | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
-        """The nodes' part [B · N, …] of hidden [T, …], or of the `outputs`."""
+        """The rows of the nodes, [B · N, …], in `hidden` [T, …], which may have only the
+        `outputs`."""
         if self.is_chain or self.outputs is not None:
             return hidden
         return hidden[self._node_index().flatten()]
 
     @property
     def unknown(self) -> Tensor:
-        """Instead of what the target says, where nothing of it is read: int32 [B, N]."""
+        """A placeholder for the target's tokens where none of them is read: int32 [B, N]."""
         shape = len(self.first_node), self.num_nodes
         return self.first_node.new_zeros(shape, dtype=torch.int32)
 
     def tokens_after(self, target_tokens: Tensor) -> Tensor:
-        """The token after each node, int [B, N]: where none is known, what the target says, int32
+        """The token after each node, int [B, N]: the known one, else the one in target_tokens int32
         [B, N]."""
         if self.known_next is not None:
             target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
         return target_tokens.clamp(min=0)
 
     def next_ids(self, target_tokens: Tensor) -> Tensor:
-        """The token after each, int [T]: the next one's, and after a node what the target says,
-        int32 [B, N]."""
+        """The token after each of the T tokens, int [T]: after a node `tokens_after`, else the next
+        token. target_tokens: int32 [B, N]"""
         next_tokens = self.tokens_after(target_tokens)
         if self.is_chain:
             return next_tokens.flatten()
@@ -80,7 +81,7 @@ class ForwardInput:
         return next_ids
 
     def _node_index(self) -> Tensor:
-        """int64 [B, N]: index among the T tokens of every node."""
+        """Index of every node among the T tokens, int64 [B, N]."""
         return self.first_node[:, None] + torch.arange(
             self.num_nodes, device=self.first_node.device
         )
@@ -88,12 +89,12 @@ class ForwardInput:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What one target forward verifies: N nodes of each of B requests.
+    """The nodes that one target forward verifies: N nodes of each of B requests.
 
     inputs: the tokens of the forward
-    rows:   what may follow each, [B · N]; None: anything
-    depths: int64 [N] or [B, N], drafts on the path to each
-    paths:  makes these drafts, int32 [B, N, D], -1 behind the last
+    rows:   the bitmask row behind each node, [B · N]; None: anything is allowed
+    depths: int64 [N] or [B, N], number of drafts on the path to each node
+    paths:  returns these drafts, int32 [B, N, D], -1 past the last one
     """
 
     inputs: ForwardInput
@@ -105,9 +106,9 @@ class Nodes:
 def prefill_input(
     table: SlotTable, plan: PrefillPlan, max_query_len: int, scored: ScoredTokens | None = None
 ) -> ForwardInput:
-    """The one node of each request is its last token.
+    """The input of a prefill: each request has one node, its last token.
 
-    max_query_len: most tokens of one request, or more
+    max_query_len: no request has more tokens than this
     """
     block_table = table.block_table[plan.slots]
     position_ids, mapping, query_start_loc, seq_lens = place_prompts(
@@ -139,8 +140,8 @@ def prefill_input(
 def chain_input(
     table: SlotTable, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0
 ) -> ForwardInput:
-    """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every
-    token is a node."""
+    """The input of `tokens` int32 [B, N] at consecutive positions from `start` int64 [B] + `offset`
+    on; every token is a node."""
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset)
     return _placed_input(table, slots, block_table, tokens.shape, placed)
@@ -155,13 +156,13 @@ def tree_input(
     slots: Slots,
     offset: int = 0,
 ) -> ForwardInput:
-    """The last Q of M nodes of draft trees, whose keys are stored one behind the other from
-    `start` + `offset` on.
+    """The input of the last Q of M nodes of draft trees. The keys of the M nodes are stored one
+    after the other from position `start` + `offset` on.
 
     tokens: int32 [B, Q], -1 for none
     start:  int64 [B]
-    depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
-    ancestor_mask: bool [B, Q, M], as TreeMask
+    depths: int64 [B, M] or [M], each node's position less `start` + `offset`
+    ancestor_mask: bool [B, Q, M], as in TreeMask
     """
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)
@@ -179,7 +180,7 @@ def _placed_input(
     placed: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
     mask: AttentionMask = CAUSAL,
 ) -> ForwardInput:
-    """The input of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
+    """The input of tokens of `shape` [B, Q]; placed: the result of `place_nodes`."""
     input_ids, position_ids, mapping, seq_lens, _ = placed
     num_requests, num_own = shape
     first_node, query_start_loc = _chain_starts(num_requests, num_own, input_ids.device)
@@ -207,7 +208,7 @@ def _placed_input(
 
 @cache
 def _chain_starts(num_requests: int, num_nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Index of the first token of each of B equally long chains, int64 [B]; with the end of all,
-    int32 [B + 1]."""
+    """Index of the first token of each of B equally long chains, int64 [B]; and the same with the
+    end of the last one, int32 [B + 1]."""
     starts = torch.arange(num_requests + 1, device=device) * num_nodes
     return starts[:-1], starts.int()

@@ -1,5 +1,4 @@
-"""Owns how iterations of fixed sizes run on a GPU: as CUDA graphs, or for comparison as they
-are."""
+"""Owns how iterations of fixed sizes run on a GPU: as CUDA graphs, or eagerly for comparison."""
 
 from __future__ import annotations
 
@@ -19,15 +18,16 @@ Iterate = Callable[..., VerifyOutput]
 
 
 class EagerIterations:
-    """Runs iterations of fixed sizes as they are: the slow twin of CapturedIterations, of equal
-    arithmetic."""
+    """Runs iterations of fixed sizes kernel by kernel: the slow twin of CapturedIterations, with
+    the same arithmetic."""
 
     def run(self, iterate: Iterate, *sizes: Any) -> VerifyOutput:
-        """`iterate(*sizes)`, which depends on nothing else but tensors at fixed addresses."""
+        """Run `iterate(*sizes)`, which must depend only on `sizes` and tensors at fixed
+        addresses."""
         return iterate(*sizes)
 
     def forget(self) -> None:
-        """What was captured; nothing is run any more."""
+        """Free all captured graphs; nothing may be run afterwards."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +40,14 @@ class _Captured:
 
 
 class CapturedIterations(EagerIterations):
-    """A graph for each function and sizes.
+    """Runs a CUDA graph for each combination of function and sizes.
 
-    The first iteration of its kind runs as it is, which loads and compiles what it uses, and behind
-    it the fastest way of its products is found; the second is captured, and it and all later ones
-    are replays.
+    The first iteration of a kind runs eagerly: it compiles and loads its kernels, and the fastest
+    kernel is found for each of its matrix products. The second one is captured. It and all later
+    ones are replays.
 
-    stream: where everything runs
-    gather: as StepOptions has it
+    stream: the stream on which everything runs
+    gather: as in StepOptions
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class CapturedIterations(EagerIterations):
         self._pool = torch.cuda.graph_pool_handle()
 
     def run(self, iterate: Iterate, *sizes: Any) -> VerifyOutput:
-        """As EagerIterations'; the tensors are the graph's own: the next replay writes over
+        """See EagerIterations. The output tensors belong to the graph: its next replay overwrites
         them."""
         key = (iterate, *sizes, self._recorder.iteration_place)
         captured = self._captured.get(key)
@@ -73,7 +73,7 @@ class CapturedIterations(EagerIterations):
         return captured.outputs
 
     def forget(self) -> None:
-        """As EagerIterations'."""
+        """See EagerIterations."""
         self._captured.clear()
 
     def _capture(self, iterate: Iterate, *sizes: Any) -> _Captured:

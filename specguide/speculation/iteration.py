@@ -1,5 +1,4 @@
-"""Owns one iteration of any size: verify the nodes, accept, draft the next, with the grammar beside
-it.
+"""Owns one iteration: verify the nodes, accept, draft the next, while the grammar runs beside it.
 
 The forward stream's work is the code below, in order; `grammar.launch` forks the grammar stream
 and `grammar.wait_rows` joins it. One walk serves both models: row j of a slot is filled once, when
@@ -27,10 +26,10 @@ from specguide.speculation.shapes import shape_of
 
 
 class Iteration:
-    """Target, drafter, grammar and sampling, of a prefill or of slots that decode.
+    """Runs target, drafter, grammar and sampling, for a prefill or for slots that decode.
 
-    An iteration may draft less than the whole layout, one of its levels; the next one then verifies
-    as much. A prefill drafts `first_level`, of which no more is verified.
+    An adaptive iteration may draft only one level of the layout; the next iteration then verifies
+    that level. An adaptive prefill drafts the level `first_level`.
     """
 
     def __init__(
@@ -49,13 +48,13 @@ class Iteration:
         self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
 
     def clear(self, slots: Sequence[int]) -> None:
-        """Forget the drafts of slots whose requests begin."""
+        """Remove the drafts of slots whose requests begin."""
         self._drafting.clear(slots)
 
     def prefill_exactly(
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
     ) -> VerifyOutput:
-        """Prefill these chunks alone, with nothing filled up."""
+        """Prefill these chunks without padding."""
         device = self._state.ids.device
         longest = max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
@@ -71,19 +70,20 @@ class Iteration:
         num_slots: int,
         scored: ScoredTokens | None = None,
     ) -> VerifyOutput:
-        """What a plan says, of slots below num_slots and at most max_query_len tokens each."""
+        """Prefill as a plan says; its slots are below num_slots, with at most max_query_len tokens
+        each."""
         self._grammar.launch(0, num_slots)
         inputs = prefill_input(self._state, plan, max_query_len, scored)
         verified = self._iterate(
             self._drafting.golden(inputs), sampling, num_slots, self._prefill_layouts
         )
         active = self._state.active
-        is_accepted = verified.num_accepted >= 0  # else it starts again
+        is_accepted = verified.num_accepted >= 0  # else it was held, and is prefilled again
         active[plan.slots] = active[plan.slots] & is_accepted
         return verified
 
     def prompts_exactly(self, piggyback: Piggyback) -> ForwardInput | None:
-        """What `decode` computes beside, nothing filled up; None: nothing."""
+        """The chunks of prompts for `decode`, without padding; None: there are none."""
         if not piggyback.chunks:
             return None
         plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, self._state.ids.device)
@@ -97,7 +97,8 @@ class Iteration:
         levels: IterationLayouts,
         prompts: ForwardInput | None = None,
     ) -> VerifyOutput:
-        """prompts: computed in the target's same pass; nothing is verified of them"""
+        """Decode `slots`. prompts: chunks to compute in the same pass of the target; they choose no
+        tokens"""
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
         self._grammar.launch(0, num_slots, levels.verified.num_nodes)
         nodes = self._drafting.nodes(slots, levels.verified)

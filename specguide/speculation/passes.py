@@ -1,5 +1,5 @@
 """Owns the forward passes of an iteration: the target's, the drafter's over the same tokens, and
-one per draft."""
+the drafter's pass for each further draft."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from specguide.speculation.forward_input import ForwardInput, chain_input, tree_
 from specguide.speculation.results import VerifyOutput
 
 _MOST_SCORED = 1 << 24
-"""Logits of prompt tokens that are there at once."""
+"""Most logits of prompt tokens (tokens times vocabulary) that are in memory at once."""
 
 
 Beside = tuple[ForwardInput, Tensor] | None
-"""Chunks of prompts, and what the drafter reads of the target's layers for them; None: none."""
+"""Chunks of prompts, and their aux hidden states, which the drafter reads; None: no chunks."""
 
 
 class ForwardPasses:
-    """Target and drafter over the slots' caches. Without a drafter nothing may be called that asks
-    one."""
+    """Runs target and drafter over the slots' caches. Without a drafter, only the target's methods
+    and `store` may be called."""
 
     def __init__(
         self, target: Decoder, cache: KVCache, state: SlotTable, drafter: Drafter | None
@@ -46,11 +46,11 @@ class ForwardPasses:
     def target(
         self, inputs: ForwardInput, prompts: ForwardInput | None = None, *, has_aux: bool = True
     ) -> tuple[Tensor, Tensor, Beside]:
-        """Hidden states [T, hidden], or of the inputs' `outputs`, and those that the drafter reads,
-        [T, …]; without: [T, 0].
+        """Run the target. Returns its hidden states [T, hidden], or only those of the inputs'
+        `outputs`; the aux hidden states that the drafter reads, [T, …], or [T, 0] without has_aux;
+        and what is left to do for `prompts`.
 
-        prompts: chunks of prompts that are computed in the same pass; each knows what follows its
-                 last token. What is left to do for them comes third
+        prompts: chunks of prompts to compute in the same pass; the token after each is known
         """
         layers = self._aux_layers if has_aux else ()
         if prompts is None:
@@ -69,7 +69,7 @@ class ForwardPasses:
         return hidden, features[:num_tokens], (prompts, features[num_tokens:])
 
     def store(self, beside: Beside) -> None:
-        """The drafter's keys of the prompts that the target has computed beside."""
+        """Store the drafter's keys for the chunks of prompts that the target has computed."""
         drafter = self._drafter
         if beside is None or drafter is None:
             return
@@ -80,11 +80,12 @@ class ForwardPasses:
             drafter.refresh(*beside, unknown, unknown[:, 0])
 
     def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
-        """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
+        """Logits after every node, [B · N, vocab_size]. hidden: as `target` returns it"""
         return self._target.logits(inputs.at_nodes(hidden))
 
     def target_share(self, inputs: ForwardInput, hidden: Tensor) -> Tensor | LogitsShare:
-        """As `target_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        """As `target_logits`, for a caller that needs only the greatest logit; so it may be this
+        rank's share."""
         if self._target.ranks.size == 1:
             return self.target_logits(inputs, hidden)
         return self._target.logits_share(inputs.at_nodes(hidden))
@@ -93,7 +94,7 @@ class ForwardPasses:
         """Scores of the S prompt tokens that are to be scored, [S, 1, …]; None where there are
         none.
 
-        The logits come in blocks, so that a long prompt takes no more memory than a short one.
+        Logits are computed in blocks, so that a long prompt takes no more memory than a short one.
         """
         if inputs.scored is None:
             return None
@@ -118,19 +119,21 @@ class ForwardPasses:
         target_tokens: Tensor,
         num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """The drafter over the target's tokens, once the target has said what follows each node.
+        """Run the drafter over the target's tokens, once the target has chosen a token after each
+        node.
 
         target_tokens: int32 [B, N]
         num_accepted:  int32 [B], -1 where held
-        Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
+        Returns the input of `draft_logits`, [B, hidden], and the features for the next step, [B,
+        hidden].
         """
         return self._drafting.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
 
     def propose(
         self, inputs: ForwardInput, aux_hidden_states: Tensor, verified: VerifyOutput, num: int
     ) -> Tensor:
-        """As `refresh`, of a drafter that makes all its drafts at once: what `draft_logits` takes
-        of each of `num` drafts, [num, B, hidden]."""
+        """As `refresh`, for a drafter that makes all drafts in one pass. Returns the input of
+        `draft_logits` for each of `num` drafts, [num, B, hidden]."""
         drafter = cast(BlockDrafter, self._drafting)
         tokens, num_accepted = verified.tokens, verified.num_accepted
         return drafter.propose(inputs, aux_hidden_states, tokens, num_accepted, num)
@@ -138,8 +141,8 @@ class ForwardPasses:
     def draft(
         self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
     ) -> tuple[Tensor, Tensor]:
-        """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `start` int64
-        [B] + `offset`."""
+        """Run one more step of the drafter, over `drafts` int32 [B] behind position `start` int64
+        [B] + `offset`. Returns the same as `refresh`."""
         drafter = self._drafting
         offset += 1 + drafter.position_offset
         return drafter.step(chain_input(self._state, drafts[:, None], start, slots, offset), hidden)
@@ -153,14 +156,15 @@ class ForwardPasses:
         ancestor_mask: Tensor,
         slots: Slots,
     ) -> tuple[Tensor, Tensor]:
-        """One step of the drafter over some nodes of draft trees.
+        """Run one step of the drafter over Q nodes of draft trees.
 
         tokens: int32 [B, Q], -1 for none; their keys come behind those of M - Q other nodes
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
-        depths: int64 [M], of all M nodes, drafts on the path to each
+        depths: int64 [M], number of drafts on the path to each of all M nodes
         ancestor_mask: bool [B, Q, M]
-        Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
+        Returns the input of `draft_logits` and the features for the next step, both [B · Q,
+        hidden].
         """
         drafter = self._drafting
         offset = 1 + drafter.position_offset
@@ -169,7 +173,7 @@ class ForwardPasses:
         )
 
     def move_keys(self, nodes: Tensor, inputs: ForwardInput) -> None:
-        """Move the target's keys of accepted nodes int64 [B, D] of the inputs' trees, as
+        """Move the target's keys of accepted nodes, int64 [B, D], of the inputs' trees; see
         `cache.move_keys`."""
         move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
 
@@ -178,7 +182,8 @@ class ForwardPasses:
         return self._drafting.draft_logits(normed)
 
     def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
-        """As `draft_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        """As `draft_logits`, for a caller that needs only the greatest logit; so it may be this
+        rank's share."""
         drafter = self._drafting
         if self._target.ranks.size == 1 or not isinstance(drafter, ShareDrafter):
             return self.draft_logits(normed)

@@ -1,4 +1,5 @@
-"""Owns what a prefill computes, as small integers that go to the device together."""
+"""Owns the plan of a prefill: its integers, packed into one array that goes to the device in one
+copy."""
 
 from __future__ import annotations
 
@@ -19,27 +20,28 @@ GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512, 1024, 2048)
 """Sizes of the prefills that are captured."""
 
 _FURTHER_ALONE = (640, 768, 896, 1280, 1536)
-"""Tokens of a request alone, whose first token somebody waits for: whole tiles of products."""
+"""More sizes for a prefill of a single request, so that its first token comes sooner. They are
+whole tiles of the matrix products."""
 
 PIGGYBACK_LIMITS = PiggybackLimits(16, (128, 256, 384, 512, 640, 768, 1024, 1536, 2048), tile=128)
-"""Sizes of what is computed beside captured decode iterations. A library may choose far slower
-products for rows that do not fill tiles: 448 took as long as 700 on an H200."""
+"""Sizes of the chunks in captured mixed iterations. A library may choose far slower matrix products
+for rows that do not fill tiles: 448 rows took as long as 700 on an H200."""
 
 ENTERING_PAGES = 160
-"""Most pages of a request whose slot is written by the captured prefill itself: those of 2,048
-tokens, and of a few hundred more that may be there already."""
+"""Most pages of a request whose slot the captured prefill itself writes: enough for 2,048 tokens,
+and for a few hundred more that may be cached."""
 
 
 class PrefillPlan(NamedTuple):
-    """B requests and T tokens in all; int64, on the device. Behind the last request's tokens there
-    may be padding.
+    """What a prefill computes: B requests and T tokens in all; int64, on the device. There may be
+    padding behind the last request's tokens.
 
     slots:      [B]
     token_ids:  [T]
     bounds:     [B + 1], the tokens of request b are bounds[b] … bounds[b + 1] - 1
     ends:       [B], position after each request's last token
     nodes:      [B], index of each request's last token
-    known_next: [B], the token after it where that is known, else -1
+    known_next: [B], the token after that one where it is known, else -1
     """
 
     slots: Tensor
@@ -51,7 +53,7 @@ class PrefillPlan(NamedTuple):
 
     @classmethod
     def of(cls, values: Tensor, num_requests: int, num_tokens: int) -> PrefillPlan:
-        """Views of the beginning of `values`, which hold what `pack` gives."""
+        """A plan of views into `values`, which begin with the result of `pack`."""
         lens = [
             num_requests,
             num_tokens,
@@ -66,7 +68,7 @@ class PrefillPlan(NamedTuple):
     def exact(
         cls, chunks: Sequence[Chunk], slots: Sequence[int], device: torch.device
     ) -> PrefillPlan:
-        """A plan that is not filled up."""
+        """A plan without padding."""
         size = len(chunks), sum(len(chunk.token_ids) for chunk in chunks)
         return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), *size)
 
@@ -79,11 +81,11 @@ def packed_len(num_requests: int, num_tokens: int) -> int:
 def pack(
     chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], spare_slot: int
 ) -> list[int]:
-    """A plan's values in its order.
+    """The values of a plan, in the order of its fields.
 
-    size: B and T. What is not there is filled up with empty requests of `spare_slot` and tokens of
-          nobody, of which there must be one where there is an empty request and the token after the
-          last chunk is not known
+    size: B and T. The plan is padded with empty requests of `spare_slot` and with tokens of no
+          request. If there is an empty request, and the token after the last chunk is not known,
+          there must be at least one such token
     """
     num_requests, num_tokens = size
     num_empty = num_requests - len(chunks)
@@ -109,8 +111,8 @@ def pack(
 def entering_rows(
     rows: Sequence[SlotRow], num_rows: int, num_pages: int, spare_slot: int
 ) -> list[int]:
-    """The values of `num_rows` rows with `num_pages` pages. What is not there is filled up with
-    rows that write nothing but the absence of pages, which `spare_slot` never has."""
+    """The values of `num_rows` rows with `num_pages` pages each, padded with rows that only clear
+    the pages of `spare_slot`, which never has any."""
     empty = [SlotRow(spare_slot, ())] * (num_rows - len(rows))
     return [value for row in (*rows, *empty) for value in row.numbers(num_pages)]
 
@@ -118,8 +120,8 @@ def entering_rows(
 def captured_size(
     num_requests: int, num_tokens: int, max_batch_size: int
 ) -> tuple[int, int] | None:
-    """Requests and tokens of the captured prefill in which so many of each find room; None where
-    there is none."""
+    """Numbers of requests and tokens of the smallest captured prefill that has room for these; None
+    where there is none."""
     requests = next(
         (min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS if size >= num_requests), None
     )
@@ -133,7 +135,7 @@ def captured_size(
 def captured_sizes(
     max_batch_size: int, max_tokens: int = GRAPH_NUM_TOKENS[-1]
 ) -> list[tuple[int, int]]:
-    """All that `captured_size` gives for prefills of at most `max_tokens`, largest first."""
+    """All results of `captured_size` for prefills of at most `max_tokens`, largest first."""
     requests = {min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS}
     sizes = [
         (num_requests, size)
@@ -145,25 +147,26 @@ def captured_sizes(
 
 
 def _num_tokens(num_requests: int) -> Sequence[int]:
-    """Token counts of the captured prefills of so many requests, ascending."""
+    """Numbers of tokens of the captured prefills of `num_requests` requests, ascending."""
     if num_requests > 1:
         return GRAPH_NUM_TOKENS
     return sorted((*GRAPH_NUM_TOKENS, *_FURTHER_ALONE))
 
 
 def largest_plan(max_batch_size: int, num_columns: int) -> int:
-    """Values of the largest plan of a captured pass, with rows of slots before it."""
+    """Number of values of the largest plan of a captured pass, with the rows of slots before
+    it."""
     num_requests, num_tokens = captured_sizes(max_batch_size)[0]
     prefill = num_requests * num_columns + packed_len(num_requests, num_tokens)
     return max(prefill, packed_len(PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1]))
 
 
 class ScoredTokens(NamedTuple):
-    """Prompt tokens that are scored.
+    """The S prompt tokens of a prefill that are scored.
 
-    before:   int64 [S], index among the T tokens of the one before each
-    next_ids: int32 [S, 1]
-    temperatures: float32 [S, 1], by which the logits of each are divided
+    before:   int64 [S], index of the token before each of them, among the T tokens
+    next_ids: int32 [S, 1], the tokens to score
+    temperatures: float32 [S, 1], the logits behind each score are divided by it
     """
 
     before: Tensor

@@ -1,4 +1,4 @@
-"""Owns chains of drafts of which some come from the host."""
+"""Owns chains in which some drafts come from the host: forced tokens and lookups."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from specguide.speculation.forward_input import ForwardInput
 
 
 class ProposedChains(Chains):
-    """Chains that the callbacks make longer, or make alone where there is no drafter.
+    """Chains that grammar callbacks lengthen, or make alone where there is no drafter.
 
-    A drafter's K tokens are drafted as ever. Where the grammar forces text behind the last but one,
-    the callback that takes that one puts it in place of the last and behind: that is known while
-    the drafter's last pass runs, so nothing waits for it. How long a chain is, is read on the
-    device.
+    The drafter drafts its K tokens as usual. Where the grammar forces text behind draft K - 1, the
+    callback that accepts draft K - 1 writes the forced tokens from place K on. That happens while
+    the drafter's last pass runs, so nothing waits for it. The device reads how long each chain has
+    become.
     """
 
     def __init__(self, parts: DraftingParts) -> None:

@@ -1,4 +1,4 @@
-"""Owns what the engine asks of a step, whatever is in it."""
+"""Owns Step, the interface between an executor and the step that it runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class StepOptions:
 
     lag:           iterations that are launched before the results of an earlier one are read
     enforce_eager: never capture an iteration
-    adaptive:      iterations of all levels come up
+    adaptive:      iterations of all levels may come
     drafting:      how the drafter's drafts are made and verified; None: as their layout says
-    mixed:         decode iterations may compute chunks of prompts beside
-    gather:        between ranks that must choose alike how they multiply; None: there is one
+    mixed:         decode iterations may carry chunks of prompts
+    gather:        gathers values of all ranks, so that all use the matrix product kernels that the
+                   first one has found fastest; None: there is one rank
     """
 
     lag: int = 0
@@ -38,27 +39,28 @@ class StepOptions:
 class Step(Protocol):
     """Runs iterations: verify the last drafts, accept, draft the next.
 
-    piggyback_limits: what it can compute of prompts beside a decode iteration
+    piggyback_limits: how many prompt tokens a decode iteration may carry
     """
 
     @property
     def piggyback_limits(self) -> PiggybackLimits: ...
 
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
-        """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
-        prefill, when decoding as many as were drafted and one.
+        """Start one iteration; its snapshot must have been submitted to the grammar. B requests
+        have N nodes each: N = 1 in a prefill, else one more than was drafted.
 
-        processed: logits processors that are called, by their request's place in the batch
+        processed: the logits processors to call, by their request's row in the batch
         On a GPU it may return at once; lag + 1 iterations may be under way before the first one's
         result is read.
         """
 
     def leave(self, slots: Sequence[int]) -> None:
-        """Requests have finished: from now on their slots store and accept nothing."""
+        """Clear the slots of requests that have finished: from now on, they store and accept
+        nothing."""
 
     def forget_graphs(self) -> None:
-        """Let go of what was captured; nothing is launched any more."""
+        """Free all captured graphs; no iteration may be launched afterwards."""
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
-        """What captures all graphs and compiles all kernels that requests may need; nothing on a
-        CPU. No slot may have a request while one runs."""
+        """Functions that capture all graphs and compile all kernels that requests may need; none on
+        a CPU. No slot may have a request while one of them runs."""

@@ -1,4 +1,4 @@
-"""Owns how an iteration's results come to the host: through a ring of pinned memory, with an event
+"""Owns how an iteration's results reach the host: through a ring of pinned memory, with an event
 for each iteration."""
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from specguide.sampling import Failures
 
 
 class VerifyOutput(NamedTuple):
-    """What an iteration has verified, on its device.
+    """The results of a verification, on the device.
 
-    tokens:       int32 [B, N], what the target says after each node, of which the first
+    tokens:       int32 [B, N], the token that the target chooses after each node; the first
                   num_accepted + 1 count
-    num_accepted: int32 [B], drafts; -1: the slot was held
-    drafts:       int32 [B, N - 1], those that were verified, -1 for none
-    scores:       of `tokens`, where a request asks for them
-    failures:     of logits processors
+    num_accepted: int32 [B], number of accepted drafts; -1: the slot was held
+    drafts:       int32 [B, N - 1], the drafts that were verified, -1 for none
+    scores:       scores of `tokens`, where a request asks for them
+    failures:     failures of logits processors
     prompt_scores: as in StepOutput
-    origins:      uint8 [B, N - 1], who proposed the drafts that were verified, where that differs:
-                  batch.DRAFT_ORIGINS
-    num_drafts:   int32 [B], how many were verified where `drafts` has but some of them: of a tree
-                  those on the accepted path
+    origins:      uint8 [B, N - 1], who proposed each verified draft, as in batch.DRAFT_ORIGINS;
+                  None: the drafter proposed all
+    num_drafts:   int32 [B], how many drafts were verified, where `drafts` has only those on a
+                  tree's accepted path; None: `drafts` has all
     """
 
     tokens: Tensor
@@ -43,15 +43,16 @@ class VerifyOutput(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PendingOutput:
-    """The output of an iteration that may still run. To be read before its place in the ring comes
-    round again."""
+    """The output of an iteration that may still run. It must be read before a later iteration takes
+    its place in the ring."""
 
     verified: VerifyOutput
     rows: Sequence[int]
     done: torch.cuda.Event | None
 
     def result(self) -> StepOutput:
-        """Waits for the iteration. Raises torch's error where the device failed."""
+        """Wait for the iteration, and return its output. Raises torch's error where the device
+        failed."""
         if self.done is not None:
             self.done.synchronize()
         rows = list(self.rows)
@@ -71,8 +72,8 @@ class PendingOutput:
 
 
 class _Place:
-    """Memory of one iteration's results, int32 [num_values] and uint8 [num_origins], and the event
-    behind them. The device writes the former over the bus: copies are slower to begin."""
+    """Memory for one iteration's results, int32 [num_values] and uint8 [num_origins], and the event
+    after them. A kernel writes the former over the bus, since a copy takes longer to start."""
 
     def __init__(self, num_values: int, num_origins: int, device: torch.device) -> None:
         self._values = _pinned(torch.int32, num_values)
@@ -81,7 +82,7 @@ class _Place:
         self.done = torch.cuda.Event()
 
     def write(self, *tensors: Tensor) -> Sequence[Tensor]:
-        """Write, in one kernel, tensors int32 [B, …]; as the host will find them."""
+        """Write tensors int32 [B, …] in one kernel. Returns the same tensors in host memory."""
         widths = [tensor.shape[1] for tensor in tensors]
         shape = len(tensors[0]), sum(widths)
         torch.cat(tensors, dim=1, out=self._on_bus[: shape[0] * shape[1]].view(shape))
@@ -89,10 +90,10 @@ class _Place:
 
 
 class ResultRing:
-    """Brings results to the host in the order of `stream`; without one they are on the host
+    """Brings results to the host in the order of `stream`. Without a stream they are on the host
     already.
 
-    depth: iterations that may be under way at once
+    depth: number of iterations that may be under way at once
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class ResultRing:
         self._score_places: list[list[Tensor]] = [[] for _ in self._places]
 
     def put(self, verified: VerifyOutput, rows: Sequence[int]) -> PendingOutput:
-        """The batch's are `rows` of what was verified, in order."""
+        """Start to bring results to the host. `rows` are the batch's rows in them, in order."""
         if self._stream is None:
             return PendingOutput(verified, rows, None)
         place = self._places[self._next]
@@ -136,7 +137,7 @@ class ResultRing:
         return PendingOutput(on_host, rows, place.done)
 
     def _copy_scores(self, scores: TokenScores) -> TokenScores:
-        """The first to come allocate the memory of their place."""
+        """Copy scores to the host. The first scores of a place allocate its memory."""
         tensors, num_tokens = scores.tensors(), scores.logprobs.numel()
         if not self._score_places[self._next]:
             self._score_places[self._next] = [
@@ -155,5 +156,5 @@ def _pinned(dtype: torch.dtype, num_values: int) -> Tensor:
 
 
 def _copy(values: Tensor, memory: Tensor) -> Tensor:
-    """Copies to the beginning of `memory`; a view of it."""
+    """Copy values to the beginning of `memory`. Returns a view of the copy."""
     return memory[: values.numel()].view(values.shape).copy_(values, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Owns the choice of tokens: what the target says after each node, and what a drafter guesses."""
+"""Owns the choice of tokens from logits: the target's token after each node, and the drafts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from specguide.speculation.forward_input import Nodes
 
 
 class Sampler(Protocol):
-    """Chooses tokens; each method is called in the order of an iteration: `choose`, then drafts.
+    """Chooses tokens. An iteration calls `choose` first, then `draft` or `children`.
 
-    guided_drafts: drafts are chosen among what the rows allow; False: among all tokens, so that
-                   only verification is guided
+    guided_drafts: drafts are chosen among the tokens that the bitmask rows allow; False: among all
+                   tokens, so that only verification is guided
     """
 
     guided_drafts: bool
 
     def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
-        """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
+        """The target's token after every node, int32 [B, N]; -1 where nothing is allowed.
 
-        logits: [B · N, vocab_size]; of greedy requests alone they may be this rank's share
+        logits: [B · N, vocab_size]; if all requests are greedy, they may be this rank's share
         """
 
     def draft(
@@ -48,8 +48,8 @@ class Sampler(Protocol):
 
         logits: [B, draft_vocab_size], or this rank's share
         slots:  int64 [B]
-        num_before: drafts between the golden token and these, or int32 [B] of each
-        ids:    int32 [draft_vocab_size], the target's; None where they are the same
+        num_before: number of drafts between the golden token and these drafts, or int32 [B]
+        ids:    int32 [draft_vocab_size], target id of each draft id; None where they are the same
         """
 
     def children(
@@ -62,11 +62,11 @@ class Sampler(Protocol):
         ids: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """The likeliest drafts behind each of B · w nodes: tokens int32 and log-probabilities
-        [B, w, num_children]; -1 and -inf where there is none. The others as in `draft`."""
+        [B, w, num_children]; -1 and -inf where there is none. Parameters as in `draft`."""
 
 
 class MaskedSampler:
-    """Reads the rows of the grammar and the slots' sampling parameters; see `Sampler`."""
+    """A `Sampler` that reads the grammar's bitmask rows and the slots' sampling parameters."""
 
     def __init__(
         self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True

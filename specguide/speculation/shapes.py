@@ -1,4 +1,5 @@
-"""Owns which strategies make, verify and walk over the drafts of each shape."""
+"""Owns the table of draft shapes: which classes make, verify and walk over the drafts of each
+layout."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from specguide.speculation.trees import Trees
 
 
 class Shape(NamedTuple):
-    """How the step and the grammar stream deal with the drafts of a layout.
+    """The classes that handle the drafts of a layout.
 
-    drafting: of the step, unless its drafter has a strategy of its own
-    walks:    of the grammar stream
+    drafting: used by the step, unless its drafter has a Drafting of its own
+    walks:    used by the grammar stream
     """
 
     drafting: DraftingFactory
@@ -32,5 +33,5 @@ _SHAPES: dict[type[DraftLayout], Shape] = {
 
 
 def shape_of(layout: DraftLayout) -> Shape:
-    """The shape of the layout's class, or of the nearest class from which it is derived."""
+    """The shape of the layout's class, or of its nearest base class that has one."""
     return next(_SHAPES[kind] for kind in type(layout).__mro__ if kind in _SHAPES)

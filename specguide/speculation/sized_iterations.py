@@ -1,4 +1,4 @@
-"""Owns iterations that are filled up to a few sizes, each of which is one CUDA graph."""
+"""Owns iterations that are padded to a few fixed sizes, each of which is one CUDA graph."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from specguide.speculation.results import VerifyOutput
 from specguide.speculation.warm_up import WarmUp, decode_kinds, runs
 
 _MOST_CHUNKS = 64
-"""Most chunks of prompts beside a decode iteration that is not captured."""
+"""Most chunks of prompts in a mixed iteration that is not captured."""
 
 
 def runner_for(grammar: GrammarStream, options: StepOptions) -> EagerIterations | None:
-    """What runs iterations of fixed sizes; None: there are none, as on a CPU."""
+    """The runner of iterations of fixed sizes; None on a CPU, where all run with exact sizes."""
     stream = grammar.forward.torch
     if stream is None:
         return None
@@ -49,11 +49,11 @@ def runner_for(grammar: GrammarStream, options: StepOptions) -> EagerIterations 
 
 
 class SizedIterations:
-    """Iterations of the first slots, and prefills of few tokens, filled up to the next size.
+    """Decode iterations over the first slots, and prefills of few tokens, padded to the next size.
 
-    runner:     runs them; None, as on a CPU: there are none
-    all_levels: of an iteration that verifies and drafts the whole layout
-    piggyback_limits: what is computed beside a decode iteration
+    runner:     runs them; None on a CPU, where there are none
+    all_levels: the levels of an iteration that verifies and drafts the whole layout
+    piggyback_limits: how many prompt tokens a decode iteration may carry
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SizedIterations:
         self._filled = {
             level.num_nodes: replace(limits, nodes_each=level.num_nodes) for level in layout.levels
         }
-        """What prompts are filled up to, by the nodes that are verified beside."""
+        """The sizes to which chunks are padded, by the number of nodes that are verified."""
         first = layout.first_level if options.adaptive else layout
         self.piggyback_limits = NEVER_PIGGYBACK
         if options.mixed and self.runner is None:
@@ -82,7 +82,8 @@ class SizedIterations:
         self._plan = torch.zeros(num_values, dtype=torch.int64, device=state.ids.device)
 
     def prefill_size(self, batch: Batch, sampling: Sampling) -> tuple[int, int] | None:
-        """Requests and tokens to which a prefill is filled up; None: it runs exactly."""
+        """Numbers of requests and tokens to which a prefill is padded; None: it runs with its exact
+        sizes."""
         if (
             self.runner is None
             or sampling.kind > SamplingKind.SAMPLED
@@ -100,11 +101,11 @@ class SizedIterations:
         entering: Sequence[SlotRow],
         size: tuple[int, int],
     ) -> VerifyOutput:
-        """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
-        and others.
+        """Prefill, padded to a size that has, or will have, a graph. The same graph serves greedy
+        and sampled requests.
 
-        entering: what is written of the slots before; it travels with the plan, so that a first
-                  token waits for one copy and one launch
+        entering: rows to write into the slots first; they travel with the plan, so that a first
+                  token waits for only one copy and one launch
         """
         assert self.runner is not None
         if any(len(row.pages or ()) > self._row_pages for row in entering):
@@ -115,9 +116,9 @@ class SizedIterations:
         return self.runner.run(self._prefill_packed, *size)
 
     def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
-        """Decode over the first slots, for whose number there is, or will be, a graph; what is
-        computed beside is filled up to a size. All requests that have not ended must be in the
-        batch: their slots run whether they are or not."""
+        """Decode over the first slots; there is, or will be, a graph for their number. Chunks of
+        prompts are padded to a size. All decoding requests that have not ended must be in the
+        batch, since the graph runs their slots in any case."""
         assert self.runner is not None
         piggyback = batch.piggyback
         highest_slot = max(batch.slots)
@@ -136,12 +137,13 @@ class SizedIterations:
     def decode_leading(
         self, num_slots: int, kind: SamplingKind, levels: IterationLayouts
     ) -> VerifyOutput:
-        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        """Decode slots 0 … num_slots - 1, whichever of them have requests."""
         sampling = all_used(kind, self._state.ids.device)
         return self._iteration.decode(slice(0, num_slots), sampling, levels)
 
     def captures(self, max_prefill_tokens: int) -> Sequence[WarmUp]:
-        """What captures all graphs that requests may need; nothing where none is captured."""
+        """Functions that capture all graphs that requests may need; none where nothing is
+        captured."""
         if not isinstance(self.runner, CapturedIterations):
             return ()
         kinds = [
@@ -167,7 +169,7 @@ class SizedIterations:
         )
 
     def _levels(self, num_slots: int) -> list[IterationLayouts]:
-        """Levels that come up where the slots 0 … num_slots - 1 have requests."""
+        """The levels that iterations over slots 0 … num_slots - 1 can have."""
         if not self._is_adaptive:
             return [self.all_levels]
         return [
@@ -176,7 +178,8 @@ class SizedIterations:
         ]
 
     def _mixed_slots_and_levels(self) -> Iterable[tuple[int, IterationLayouts]]:
-        """What comes up with chunks of prompts beside: iterations that change no level."""
+        """The numbers of slots and levels that mixed iterations can have: they never change the
+        level."""
         if not self.piggyback_limits.sizes:
             return ()
         return dict.fromkeys(
@@ -195,14 +198,14 @@ class SizedIterations:
         levels: IterationLayouts,
         num_tokens: int,
     ) -> VerifyOutput:
-        """The first `num_slots`, and chunks of other slots filled up to `num_tokens`."""
+        """Decode the first `num_slots`, with chunks of other slots padded to `num_tokens`."""
         assert self.runner is not None
         size = PIGGYBACK_LIMITS.max_chunks, num_tokens
         write_from_host(self._plan, pack(chunks, slots, size, self._spare_slot))
         return self.runner.run(self._decode_beside, num_slots, kind, levels, num_tokens)
 
     def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
-        """What the first values say: rows of slots, and a plan behind them."""
+        """Prefill what the packed values say: first rows of slots, then a plan."""
         num_columns = Column.PAGES + self._row_pages
         num_values = num_requests * num_columns
         self._state.write_packed(self._plan[:num_values].view(num_requests, num_columns))
@@ -213,7 +216,7 @@ class SizedIterations:
     def _decode_beside(
         self, num_slots: int, kind: SamplingKind, levels: IterationLayouts, num_tokens: int
     ) -> VerifyOutput:
-        """As `decode_leading`, with the chunks of prompts that the plan says."""
+        """As `decode_leading`, with the chunks of prompts in the packed plan."""
         plan = PrefillPlan.of(self._plan, PIGGYBACK_LIMITS.max_chunks, num_tokens)
         prompts = prefill_input(self._state, plan, num_tokens)
         sampling = all_used(kind, self._state.ids.device)

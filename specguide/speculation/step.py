@@ -1,5 +1,5 @@
-"""Owns the one-model step: it takes a batch and runs one iteration, exactly or filled up to a
-size."""
+"""Owns the one-model step: it runs one iteration for a batch, with exact sizes or padded to the
+size of a graph."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from specguide.speculation.warm_up import WarmUps, prefills_without_requests
 
 
 class OneModelStep:
-    """Target, drafter, grammar and sampling as one iteration. Without a drafter and proposals it is
-    the plain step.
+    """Runs target, drafter, grammar and sampling as one iteration. Without a drafter and proposals
+    it decodes plainly.
 
-    On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different
-    sizes, and so is a prefill of few tokens, filled up to the next size.
+    On a GPU, a decode iteration is one CUDA graph; there are a few graphs, for batches of different
+    sizes. A prefill of few tokens is a graph too, padded to the next size.
 
-    A decode iteration may compute chunks of other requests' prompts in the target's same pass.
+    A decode iteration may compute chunks of other requests' prompts in the same pass of the target.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class OneModelStep:
 
     @property
     def piggyback_limits(self) -> PiggybackLimits:
-        """As Step's."""
+        """See Step."""
         return self._sized.piggyback_limits
 
     @torch.inference_mode()
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
-        """As Step's. On a GPU it returns at once."""
+        """See Step. On a GPU it returns at once."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             sampling = self._batch_sampling.of(batch, processed)
@@ -78,17 +78,17 @@ class OneModelStep:
             return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
 
     def leave(self, slots: Sequence[int]) -> None:
-        """As Step's."""
+        """See Step."""
         with self._grammar.forward.current():
             self._state.leave(slots)
 
     def forget_graphs(self) -> None:
-        """As Step's."""
+        """See Step."""
         if self._sized.runner is not None:
             self._sized.runner.forget()
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
-        """As Step's."""
+        """See Step."""
         if self._sized.runner is None:
             return WarmUps()
         prefills = prefills_without_requests(
@@ -101,7 +101,7 @@ class OneModelStep:
         )
         captures = self._sized.captures(max_prefill_tokens)
         rehearsals = (*prefills, *captures, self._rehearse_writes, self._forget_rehearsals)
-        return WarmUps(rehearsals, captures)  # the first of a kind runs as it is
+        return WarmUps(rehearsals, captures)  # the first run of a kind is not captured
 
     def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
         self._iteration.clear(batch.slots)
@@ -113,19 +113,20 @@ class OneModelStep:
         return self._sized.prefill(batch.chunks, batch.slots, entering, size)
 
     def _change(self, batch: Batch) -> None:
-        """What a decode iteration changes of the slots before it runs."""
+        """Update the slots before a decode iteration runs."""
         self._state.change(batch)
         if batch.starts:
             self._iteration.clear([batch.slots[start.row] for start in batch.starts])
 
     def _rehearse_writes(self) -> None:
-        """What puts requests into their slots, of one that never has any."""
+        """Launch the kernel that writes slots, for the slot that never has a request."""
         self.leave([self._max_batch_size])
 
     @torch.inference_mode()
     def _forget_rehearsals(self) -> None:
-        """What was accepted then, by kernels that may not have run, has been counted for slots
-        without requests; and calls of the grammar's, which are kernels, may not have been made."""
+        """Clean up after rehearsals, in which kernels may have been compiled but not run: drop the
+        grammar calls that may not have been made, and the output counts of slots without
+        requests."""
         self._grammar.abandon()
         with self._grammar.forward.current():
             self._state.adjustments.clear(slice(None))

@@ -1,4 +1,4 @@
-"""Owns synthetic acceptance: for measuring a service on weights that say nothing."""
+"""Owns synthetic acceptance: a service can be measured with random weights."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _PERIOD = 1024
 
 
 class SyntheticAcceptance:
-    """A sampler that lets another one choose, so that its work is done, and then accepts as many
-    drafts as a seeded pattern says, whatever the target wanted. See `Sampler`.
+    """A sampler that first lets another sampler choose, so that this work is measured too, and then
+    accepts as many drafts as a seeded pattern says, whatever the target chose. See `Sampler`.
 
-    In each iteration of each slot the pattern draws a number from the binomial distribution of K
-    trials. Drafts that the grammar does not allow are never accepted, so guided outputs stay in
-    their grammar; but outputs are not the target's. All of it runs on the device, also in graphs,
-    in one kernel.
+    For each slot and iteration, the pattern draws the number of drafts from a binomial distribution
+    of K trials. Drafts that the grammar forbids are never accepted, so guided outputs stay in their
+    grammar, but they are not the target's outputs. All of it runs on the device in one kernel, also
+    in graphs.
 
     acceptance_length: mean of the pattern, golden token included, 1 to K + 1
-    num_draft_tokens:  K, of chains
+    num_draft_tokens:  K; drafts are chains
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Owns draft trees: how they grow depth by depth with the grammar beside, are verified, and
-followed.
+"""Owns draft trees: they grow depth by depth while the grammar walks over them, and are verified.
 
-The drafter expands some nodes at each depth, all in one pass; the walk follows them meanwhile, so
-that their children are chosen among what the grammar allows. Which candidates are verified is known
-at the end; those that were not expanded the walk follows beside the target's next forward.
+The drafter expands some nodes at each depth, all in one pass. Meanwhile the grammar walks over
+these nodes, so that their children can be chosen among the tokens that it allows. The nodes to
+verify are known only at the end; the grammar walks over those that were not expanded during the
+target's next forward.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from specguide.speculation.results import VerifyOutput
 
 @dataclass(frozen=True, eq=False)
 class TreeNodes(Nodes):
-    """trees: of the B requests; depth: D, most drafts that are accepted"""
+    """The nodes of trees. trees: those of the B requests; depth: D, most drafts that are
+    accepted"""
 
     trees: SlotTrees
     depth: int
 
 
 class Trees:
-    """The trees of all slots, which an iteration may draft smaller. D is their depth, N their
-    number of nodes. See `Drafting`."""
+    """The `Drafting` of trees. D is their depth, N their number of nodes; an iteration may draft
+    smaller ones."""
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._grammar = parts
@@ -68,8 +69,8 @@ class Trees:
         return self._chains.golden(inputs)
 
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
-        """The nodes of each slot's tree; the first ones where a slot was held and has a larger
-        tree."""
+        """The nodes of each slot's tree. Where a slot was held and its tree is larger than
+        `layout`, the first nodes of it."""
         if not layout.num_drafts:
             return self._chains.nodes(slots, layout)
         state = self._state
@@ -89,7 +90,7 @@ class Trees:
     def verify(
         self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
-        """Leaves the keys of the path as if it had been a chain."""
+        """See `Drafting`. Moves the keys of the accepted path to the positions of a chain."""
         if not isinstance(nodes, TreeNodes):
             return self._chains.verify(logits, nodes, features, sampling)
         inputs = nodes.inputs
@@ -163,7 +164,7 @@ class Trees:
         growth: TreeExpansion,
         depth: int,
     ) -> Frontier:
-        """The likeliest children of the frontier, and those of them that are expanded next."""
+        """Draft the children of the frontier, and return those that are expanded next."""
         grammar, drafts = self._grammar, self._state.drafts
         grammar.announce_wait()
         logits = self._passes.draft_logits(normed)

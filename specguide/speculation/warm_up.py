@@ -1,4 +1,5 @@
-"""Owns iterations without requests: what they capture and compile, no request has to wait for."""
+"""Owns iterations without requests: they capture graphs and compile kernels at start, so that no
+request waits for that."""
 
 from __future__ import annotations
 
@@ -15,21 +16,23 @@ from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.speculation.batch_sampling import Sampling, SamplingKind, all_used, graph_sizes
 
 WarmUp = Callable[[], object]
-"""Runs iterations without requests, from which what they capture or compile remains."""
+"""Runs iterations without requests, for the graphs that they capture and the kernels that they
+compile."""
 
 
 def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
-    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which
-    to capture them."""
+    """Number of slots and sampling kind of each decode iteration that can come, in the order in
+    which to capture them."""
     return list(product(graph_sizes(max_batch_size), SamplingKind))
 
 
 def prefill_kinds(
     max_batch_size: int, max_prefill_tokens: int, max_model_len: int
 ) -> list[tuple[list[Chunk], SamplingKind]]:
-    """Prefills that between them launch all kernels that any can. What is compiled goes by powers
-    of two and by the number of an attention's programs: so there are numbers of prompts and
-    lengths of each power of two and of one more, and the longest prompts that fit."""
+    """Prefills that together launch all kernels that any prefill can launch. Kernels are compiled
+    by powers of two, and by the number of attention programs. So there are prefills whose number of
+    prompts and length are each power of two, and one more than it, and with the longest prompts
+    that fit."""
     max_len = min(max_prefill_tokens, max_model_len)
     numbers, lengths = _powers_of_two(max_batch_size), _powers_of_two(max_len)
     beyond = _one_more(max_batch_size)
@@ -57,7 +60,7 @@ def _powers_of_two(most: int) -> list[int]:
 
 
 def _one_more(most: int) -> list[int]:
-    """One, one more than each power of two, and the most."""
+    """One, one more than each power of two, and `most`."""
     return sorted({1, most, *(power + 1 for power in _powers_of_two(most) if power < most)})
 
 
@@ -65,7 +68,7 @@ def _one_more(most: int) -> list[int]:
 def run_idle(grammar: GrammarStream, iterate: Callable[[], object], num_times: int = 1) -> None:
     """Run `iterate` over slots that have no requests, and wait for it.
 
-    Such slots are not active: nothing is stored or accepted for them, and the callbacks find an
+    Such slots are not active: nothing is stored or accepted for them, and the callbacks read an
     empty snapshot.
     """
     for _ in range(num_times):
@@ -84,7 +87,7 @@ def prefills_without_requests(
     max_prefill_tokens: int,
     max_model_len: int,
 ) -> list[WarmUp]:
-    """`prefill` of each of `prefill_kinds`."""
+    """Functions that run `prefill` for each of `prefill_kinds`."""
     return [
         partial(
             run_idle, grammar, partial(prefill, chunks, range(len(chunks)), all_used(kind, device))
@@ -95,11 +98,11 @@ def prefills_without_requests(
 
 @dataclass(frozen=True)
 class WarmUps:
-    """What compiles all kernels and captures all graphs that requests may need.
+    """Functions that compile all kernels and capture all graphs that requests may need.
 
-    rehearsals: launch each kernel as it may be launched; nothing that they compute is needed, so
-                kernels may be compiled meanwhile instead of launched
-    captures:   once these have run there is nothing left to capture
+    rehearsals: they launch each kernel in each way that it may be launched. Their results are not
+                needed, so kernels may be compiled instead of launched
+    captures:   they capture all graphs
     """
 
     rehearsals: Sequence[WarmUp] = ()
@@ -111,7 +114,8 @@ def runs(
     iterate: Callable[..., object],
     kinds: Iterable[tuple[Any, ...]],
 ) -> list[WarmUp]:
-    """`iterate` of each kind, once for every iteration under way."""
+    """Functions that run `iterate` for each kind, once for every iteration that may be under
+    way."""
     return [
         partial(run_idle, grammar, partial(iterate, *kind), grammar.recorder.num_under_way)
         for kind in kinds

@@ -1,5 +1,5 @@
-"""Owns the ways to draft, a file each; an entry in the registry is all that the engine knows of
-one."""
+"""Owns the drafting methods, each in its own file. The engine knows a method only by its registry
+entry."""
 
 from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ngram, peagle, suffix
 from specguide.speculation.drafters.base import (

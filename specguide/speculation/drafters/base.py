@@ -1,4 +1,4 @@
-"""Owns what a way to draft is made of, and the registry of all."""
+"""Owns DrafterSpec, the description of a drafting method, and the registry of all methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from specguide.speculation.drafting import DraftingFactory
 
 @dataclass(frozen=True, eq=False)
 class DraftTarget:
-    """What a drafter is loaded for.
+    """The target for which a drafter is loaded.
 
     model:   the loaded target
     folder:  its folder; None for the shipped model
@@ -36,13 +36,13 @@ class DraftTarget:
 
 
 KeyShape = tuple[int, int, int]
-"""Number of layers, number of key heads that this rank has, size of a head."""
+"""Number of layers, number of key heads on this rank, size of a head."""
 
 
 class CutModel(Protocol):
-    """A model that ranks may have cut: the target, or a drafter's.
+    """A model that may be divided among ranks: the target, or a drafter's model.
 
-    ranks: among which; ONE_RANK: each has it as a whole
+    ranks: the ranks that divide it; ONE_RANK: each rank has the whole
     """
 
     @property
@@ -61,10 +61,10 @@ def keys_of(model: CutModel) -> KeyShape:
 
 @dataclass(frozen=True)
 class DraftNeeds:
-    """What an engine has for a drafter's loaded model.
+    """What the engine must allocate for a drafter's loaded model.
 
     keys:       shape of the keys that it stores for each token; None: it stores none
-    summed_dim: features of the rows that its ranks sum; None: each has the whole model
+    summed_dim: size of the rows that its ranks sum; None: each rank has the whole model
     """
 
     keys: KeyShape | None = None
@@ -72,20 +72,21 @@ class DraftNeeds:
 
     @classmethod
     def of(cls, model: CutModel) -> DraftNeeds:
-        """What a model with the usual configuration needs."""
+        """The needs of a model with the usual configuration."""
         return cls(keys_of(model), model.config.hidden_size if model.ranks.size > 1 else None)
 
 
 @dataclass(frozen=True, eq=False)
 class DrafterSpec:
-    """One way to draft.
+    """A drafting method.
 
-    method:   its name and budget: what drafts a configuration of it may have
-    load:     the model of a configuration for a target; None: there is none. Raises CheckpointError
-              where the two do not fit, and InvalidParams where a folder must be named and is not
-    propose:  runs a loaded model over the slots; the cache is there where `keys` says so
-    needs:    what the engine has for a loaded model
-    lookup:   finds drafts on the host; None: nothing is looked up
+    method:   its name, and which drafts a configuration may ask for
+    load:     loads the model of a configuration for a target; None: it has no model. Raises
+              CheckpointError where the two do not fit, and InvalidParams where a folder must be
+              named and is not
+    propose:  makes the Drafter of a loaded model; it gets a cache if `needs` asks for keys
+    needs:    what the engine must allocate for a loaded model
+    lookup:   makes the source that looks drafts up on the host; None: nothing is looked up
     drafting: how drafts are made and verified; None: as their layout says
     """
 
@@ -104,13 +105,13 @@ _DRAFTERS: dict[str, DrafterSpec] = {}
 
 
 def register(drafter: DrafterSpec) -> None:
-    """Register a drafter: from now on a SpecConfig may name it; of one name the last one counts."""
+    """Register a drafter, so that a SpecConfig may name it. It replaces one of the same name."""
     _DRAFTERS[drafter.method.name] = drafter
     add_method(drafter.method)
 
 
 def drafter_named(name: str) -> DrafterSpec:
-    """Raises InvalidParams for a method that has no entry."""
+    """The drafter of this name. Raises InvalidParams for a method that has no entry."""
     if name not in _DRAFTERS:
         raise InvalidParams(
             f"speculation method {name!r} has no drafter; known: {', '.join(_DRAFTERS)}",

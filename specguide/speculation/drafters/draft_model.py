@@ -1,4 +1,4 @@
-"""Owns drafting with a whole small model of the target's tokenizer."""
+"""Owns drafting with a small model that has the target's tokenizer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from specguide.tokenizer import Tokenizer
 
 @dataclass(frozen=True, eq=False)
 class ModelDrafter:
-    """A small model of the target's vocabulary, which reads tokens alone.
+    """A small model with the target's vocabulary. It reads only tokens, no hidden states.
 
-    The keys of the prompt come from the same chunks as the target's. When decoding, one pass takes
-    the first node and what the target has said after each, to one position further than the
-    target's pass: the tokens accepted and the golden one. So the keys of all tokens up to the
-    golden one exist, each made of verified tokens only, also where all drafts were accepted and
-    the last one never went through the model, and where all of a prompt but its last token was
-    cached. What stands behind is written again before it is read.
+    It computes the keys of prompts from the same chunks as the target. When decoding, one pass
+    takes the first node and the target's token after each node, which is one position further than
+    the target's pass: the accepted tokens and the golden one. So the keys of all tokens up to the
+    golden one exist, each made only from verified tokens. That holds even where all drafts were
+    accepted, the last of which the model has never read, and where all but the last token of a
+    prompt was cached. Keys behind the golden token are written again before they are read.
     """
 
     model: Decoder
@@ -50,7 +50,7 @@ class ModelDrafter:
             self._forward(inputs)
         first = inputs.input_ids[inputs.first_node, None].int()
         tokens = torch.cat([first, inputs.tokens_after(target_tokens)], dim=1)
-        start = inputs.start.clamp(min=0)  # -1 where an empty request fills up a prefill
+        start = inputs.start.clamp(min=0)  # -1 for an empty request that pads a prefill
         chain = chain_input(self.state, tokens, start, inputs.slots)
         normed = self._forward(chain)[chain.first_node + 1 + num_accepted.clamp(min=0)]
         return normed, normed
@@ -86,8 +86,8 @@ def _propose(model: Any, cache: KVCache | None, table: SlotTable) -> ModelDrafte
 def _load_small_model(
     folder: Path, quantization: str | None, target: Decoder, target_folder: Path
 ) -> Decoder:
-    """Any dense model. It reads and proposes the target's token ids, so theirs must be the same
-    tokens."""
+    """Load a small model of any dense family. It reads and proposes the target's token ids, so
+    equal ids must be equal tokens."""
     num_positions = read_config(folder).max_position_embeddings
     if num_positions < target.max_positions:
         raise CheckpointError(

@@ -1,4 +1,5 @@
-"""Owns drafting by the grammar alone: what it forces, the walk itself finds."""
+"""Owns drafting by the grammar alone. The grammar's walk finds the forced tokens, so there is
+nothing more to run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Owns drafting with a head that continues the target's hidden states.
 
-It has keys and values of its own, in pages that the target's page table addresses. After `refresh`
-these exist for every verified token that they are needed for, whatever was drafted before, so a
-page that is shared holds them too.
+The head has its own keys and values, in pages that the target's block table addresses. After
+`refresh`, these exist for every verified token for which they are needed, whatever was drafted
+before. So a shared page holds them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specguide.speculation.forward_input import ForwardInput
 
 
 class DraftHead(Protocol):
-    """A head that continues the target's hidden states; `Eagle3Head` says what each name means."""
+    """A head that continues the target's hidden states; `Eagle3Head` describes the members."""
 
     @property
     def aux_layers(self) -> tuple[int, ...]: ...
@@ -100,6 +100,6 @@ class HeadDrafter:
 
 
 def with_head(head: Any, cache: KVCache | None, table: SlotTable) -> HeadDrafter:
-    """As `DrafterSpec.propose`."""
+    """See `DrafterSpec.propose`."""
     assert cache is not None
     return HeadDrafter(head, cache)

@@ -1,5 +1,5 @@
-"""Owns drafting by prompt lookup: what followed the last tokens when they were in the request's
-text most recently."""
+"""Owns drafting by prompt lookup: the drafts are the tokens that followed the last few tokens at
+their latest earlier place in the request's text."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from specguide.speculation.forward_input import ForwardInput, chain_input
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParallelHeadDrafter(HeadDrafter):
-    """Behind the last token that is known the head reads K - 1 times its mask token, with what
-    stands for the hidden states there.
+    """Behind the last known token, the head reads its mask token K - 1 times, each with a learned
+    feature in place of hidden states.
 
-    head:         of the kind P-EAGLE
-    state:        where the masks go
-    mask_feature: [1, hidden], the feature of such a token
+    head:         a P-EAGLE head
+    state:        the slots, which say where the mask tokens go
+    mask_feature: [1, hidden], the feature of a mask token
     """
 
     head: Eagle3Head
@@ -42,8 +42,8 @@ class ParallelHeadDrafter(HeadDrafter):
         num_accepted: Tensor,
         num_drafts: int,
     ) -> Tensor:
-        """As `BlockDrafter`. Verified drafts and masks go through the head in the same pass; behind
-        a prefill the masks have one of their own."""
+        """See `BlockDrafter`. Verified drafts and masks go through the head in the same pass; after
+        a prefill, the masks have a pass of their own."""
         last = num_accepted.clamp(min=0)
         if inputs.is_chain:
             return self._joined(inputs, aux_hidden_states, target_tokens, last, num_drafts)
@@ -64,9 +64,9 @@ class ParallelHeadDrafter(HeadDrafter):
         last: Tensor,
         num_drafts: int,
     ) -> Tensor:
-        """One pass over each request's nodes up to the `last` int32 [B] that was accepted, and over
-        masks behind. Keys of positions from which no draft comes are of no use, and are written
-        over before they are read."""
+        """One pass over each request's nodes up to the `last` accepted one, int32 [B], and over the
+        masks behind it. Keys of positions from which no draft comes are not used; they are
+        overwritten before they are read."""
         num_nodes = inputs.num_nodes
         last = last.long()[:, None]
         index = torch.arange(num_nodes + num_drafts - 1, device=last.device)

@@ -1,5 +1,5 @@
-"""Owns suffix drafting: what followed most often the longest end of the text that was there before,
-in its own text or in outputs of earlier requests."""
+"""Owns suffix drafting: the drafts are the tokens that most often followed the longest suffix of
+the text that occurred before, in this text or in outputs of earlier requests."""
 
 from __future__ import annotations
 
