@@ -1,9 +1,9 @@
 """The engine: it runs requests to their end, many at once.
 
 Begin with `engine`, whose `step` is the loop, and `cycle`, which has the loop's verbs. `observers`
-are told of each iteration, and `stats` counts. Each folder is a room of its own and says where to
-begin: `setup`, `levels`, `executors`, `kv_transfer`, `requests`; and `serving`, which alone knows
-that an engine may serve.
+get the results of each iteration, and `stats` counts. Each folder is a room of its own and says
+where to begin: `setup`, `levels`, `executors`, `kv_transfer`, `requests`; and `serving`, the only
+one that knows of servers.
 """
 
 from __future__ import annotations

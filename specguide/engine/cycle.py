@@ -1,4 +1,5 @@
-"""Owns the iterations under way, and what the loop does with each, from its plan to its commit."""
+"""Owns the iterations under way, and the steps that the loop takes each through, from its plan to
+its commit."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from specguide.request import Request
 from specguide.request_records import IterationTimes
 from specguide.scheduler import Schedule, Scheduler
 
-_POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
+_POLL_S = 0.001  # pause before the loop looks again, while a grammar worker still uses a slot
 
 
 class Cycle:
-    """The verbs of the loop in `Engine.step`, in its order.
+    """The verbs of the loop in `Engine.step`, in their order.
 
-    in_flight: launched and not yet collected, the oldest first
-    observers: are told of each that is committed
+    in_flight: iterations that are launched and not collected yet, the oldest first
+    observers: get each iteration that is committed
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Cycle:
         levels: AllDrafts | LevelChoice,
         observers: Iterable[Observer],
     ) -> None:
-        """levels: how much each batch drafts"""
+        """levels: chooses how much each batch drafts"""
         self._scheduler, self._requests, self._executor = scheduler, requests, executor
         self._grammar, self._recorder = executor.grammar, executor.grammar.recorder
         self._levels = levels
@@ -44,7 +45,8 @@ class Cycle:
         self.in_flight: deque[InFlight] = deque()
 
     def schedule(self) -> Schedule:
-        """The next batch; None where no request can run. Its pages and slots are taken."""
+        """Plan the next batch, and take its pages and slots; the batch is None where no request can
+        run."""
         with self._recorder.host("schedule"):
             schedule = self._scheduler.schedule(mixes=self._levels.mixes)
             self._requests.release(schedule.released)
@@ -55,17 +57,18 @@ class Cycle:
         return schedule
 
     def submit(self, batch: Batch, requests: Sequence[Request]) -> None:
-        """Tell the grammar stream of the batch of these requests."""
+        """Submit a batch's snapshot to the grammar stream. requests: those of the batch, in
+        order"""
         with self._recorder.host("submit"):
             self._grammar.submit(self._requests.walks.snapshot(batch, requests))
 
     def launch(self, batch: Batch, requests: Sequence[Request]) -> None:
-        """Have a batch executed."""
+        """Start a batch on the executor."""
         self.in_flight.append(launch(batch, requests, self._executor))
 
     def due(self, batch: Batch | None) -> Iterator[InFlight]:
-        """Batches whose results must be there before the next one is planned; `batch` was launched
-        last. Logits processors see the output so far."""
+        """The iterations to collect before the next batch is planned. `batch` was launched last; if
+        it calls logits processors, all are due, since the next call needs the whole output."""
         lag = 0 if batch is None or batch.processed else self._lag
         while len(self.in_flight) > lag:
             yield self.in_flight.popleft()
@@ -76,7 +79,8 @@ class Cycle:
             return launched.collect()
 
     def commit(self, launched: InFlight, output: StepOutput, times: IterationTimes) -> None:
-        """Give an iteration's tokens to its requests, some of which end."""
+        """Commit an iteration's tokens to its requests, and give the iteration to the observers.
+        Some requests end."""
         batch, requests = launched.batch, launched.requests
         with self._recorder.host("commit"):
             rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
@@ -91,5 +95,5 @@ class Cycle:
                 observer.take(committed)
 
     def publish(self) -> list[Request]:
-        """The requests that have ended; nothing is kept of them."""
+        """Hand out the requests that have ended; nothing more is kept of them."""
         return self._requests.take_ended()

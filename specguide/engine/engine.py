@@ -1,5 +1,5 @@
-"""Owns the engine: what is asked of it, and the loop: schedule, submit, launch, collect, commit,
-publish."""
+"""Owns the engine: the calls that it takes, and its loop: schedule, submit, launch, collect,
+commit, publish."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Engine:
 
     vocab_size:    width of the target's logits
     max_model_len: longest prompt plus output, tokens
-    failure:       why the last iteration that failed did; None where none has
+    failure:       error of the last iteration that failed; None: none has failed
     in_use:        entered while a call is under way
 
-    `add` takes a request at any time, `step` runs one iteration and returns the requests that
-    finished. One call at a time, of whatever thread: where one is under way, another raises
-    EngineError, but for what says "from any thread".
+    `add` takes a request at any time; `step` runs one iteration and returns the requests that
+    finished. Any thread may call, but only one at a time: a second call raises EngineError while
+    one is under way. Methods that say "from any thread" may be called at any time.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class Engine:
         *,
         makes_texts: bool = True,
     ) -> None:
-        """executor: runs the batches; None: the one that `load_executor` makes of `config`
+        """executor: runs the batches; None: made by `load_executor` from `config`
 
-        makes_texts: False: outputs are tokens alone, but for requests with stop strings
+        makes_texts: False: outputs are only tokens, except for requests with stop strings
         """
         if config.guide is not None:
             check_backend(config.guide)
         self.in_use = InUse()
         self.config = resolved(config)
-        with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
+        with ThreadPoolExecutor(1) as reader:  # while weights load, which leaves the GIL free
             tokenizer = reader.submit(load_tokenizer, self.config)
             self._executor: Executor = executor or load_executor(self.config)
         self.tokenizer = tokenizer.result()
@@ -109,18 +109,19 @@ class Engine:
 
     @property
     def cache_size(self) -> CacheSize:
-        """What the KV cache holds; as text, in words."""
+        """The size of the KV cache; `str` of it is a sentence."""
         return self._executor.capabilities.cache_size
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
-        """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""
+        """Token ids of a prompt that is given as text or ids. From any thread. Raises
+        InvalidParams."""
         return self._admission.prompt_ids(prompt)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """The grammar of a request's whole output, reasoning included; None where it has no guide.
 
-        Waits for a compile; what one came to is kept. From any thread. Raises what the request
-        would end with.
+        Waits for the compile, whose result is cached. From any thread. Raises the error with which
+        the request would end.
         """
         return self._admission.grammar_of(params)
 
@@ -131,7 +132,8 @@ class Engine:
         params: SamplingParams,
         **details: Unpack[RequestDetails],
     ) -> Request:
-        """Take a request. What is wrong with it ends it with its error, at the next `step`."""
+        """Take a request. If something is wrong with it, it ends with an error at the next
+        `step`."""
         request = self._admission.request(prompt_ids, params, **details)
         if self._transfer.refusal is not None:
             self._requests.end(request, InvalidParams(self._transfer.refusal))
@@ -141,22 +143,22 @@ class Engine:
 
     @one_at_a_time
     def cancel(self, request: Request) -> None:
-        """End a request as aborted; the next `step` returns it. One that has ended stays so."""
+        """End a request as aborted; the next `step` returns it. Does nothing to a request that has
+        ended."""
         self._end_unfinished(request)
 
     def wait_s(self, client: str, priority: int) -> float:
-        """Seconds until a request that is added now would run, as far as can be told. From any
-        thread."""
+        """Estimated seconds until a request that is added now would run. From any thread."""
         return self._scheduler.wait_s(client, priority)
 
     def idle_s(self) -> float:
-        """Seconds in which there is nothing to do, if no request is added and no grammar compiled;
-        0: `step` has work; infinite: no deadline will come."""
+        """Seconds without work, unless a request is added or a grammar becomes ready before. 0:
+        `step` has work now; infinite: no request has a deadline."""
         return 0.0 if self._cycle.in_flight else self._requests.idle_s()
 
     @one_at_a_time
     def step(self) -> list[Request]:
-        """Launch an iteration and take the results of those that are due. Returns the requests that
+        """Launch an iteration, and commit the iterations that are due. Returns the requests that
         finished.
 
         Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot
@@ -177,20 +179,20 @@ class Engine:
                 cycle.commit(launched, output, times)
         except BaseException as cause:
             self._abandon(cause)
-            if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's
+            if not isinstance(cause, Exception):  # for example Ctrl-C, which the caller handles
                 raise
         self._totals.step_s += time.perf_counter() - start
         return cycle.publish()
 
     @one_at_a_time
     def warm_up(self) -> None:
-        """Compile all kernels and capture all CUDA graphs that requests may need; else both happen
-        as they come up.
+        """Compile all kernels and capture all CUDA graphs that requests may need. Without this
+        call, both happen when they are first needed.
 
-        Takes some seconds, a minute where kernels have never been compiled, and shows a progress
-        bar; what is captured already is not captured again. Nothing to do on a CPU. A timeline
-        shows it as iterations of their own phase; nothing else counts them. Raises EngineError
-        while requests are under way, and where a capture fails.
+        Takes some seconds, or a minute where kernels have never been compiled, and shows a progress
+        bar. Graphs that exist are not captured again. Does nothing on a CPU. A timeline shows these
+        iterations with the phase "warm-up"; nothing else counts them. Raises EngineError while
+        requests are under way, and where a capture fails.
         """
         if self.num_unfinished:
             raise EngineError(
@@ -221,7 +223,7 @@ class Engine:
         self._admission.close()
 
     def stats(self) -> EngineStats:
-        """What was done since the start, and how it stands. From any thread."""
+        """Counts since the start, and the present state. From any thread."""
         pages, num_running = self._pages, self._scheduler.num_running
         grammar = asdict(self._grammar.counters())
         grammar["callback_ns"] -= self._warm_up_ns
@@ -241,12 +243,13 @@ class Engine:
 
     @one_at_a_time
     def reset_prefix_cache(self) -> None:
-        """Forget the keys of earlier prompts and outputs: the next ones compute all of theirs."""
+        """Empty the prefix cache: requests that come next compute all keys of their prompts."""
         self._pages.forget()
 
     @one_at_a_time
     def spans(self) -> list[Span]:
-        """The timeline so far. Waits for what is under way. Raises InvalidParams without one."""
+        """The timeline so far. Waits for the iterations under way. Raises InvalidParams where none
+        is recorded."""
         if not self.config.trace:
             raise InvalidParams(
                 "there is no timeline: build the engine with trace=True", param="trace"
@@ -255,7 +258,8 @@ class Engine:
         return self._recorder.spans()
 
     def write_trace(self, path: str | Path) -> None:
-        """As `spans`, to a file, as a Chrome trace. Raises InvalidParams for the path, too."""
+        """Write `spans` to a file as a Chrome trace. Also raises InvalidParams where the file
+        cannot be written."""
         write_chrome_trace(path, self.spans())
 
     def check_integrity(self) -> None:
@@ -263,7 +267,7 @@ class Engine:
         self._scheduler.check_integrity()
 
     def _engine_side(self) -> EngineSide:
-        """What a transfer of pages needs; without one nothing of it is looked at."""
+        """What a transfer of pages needs of the engine; not used where there is no transfer."""
         return EngineSide(
             self.config,
             self.vocab_size,
@@ -281,14 +285,14 @@ class Engine:
             self._requests.end(request)
 
     def _add_prompt(self, prompt_ids: Sequence[int]) -> Request:
-        """A prompt whose keys another engine wants, within a step."""
+        """Add a prompt whose keys another engine asks for. Called within a step."""
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
         request = self._admission.request(prompt_ids, params)
         self._requests.add(request)
         return request
 
     def _abandon(self, cause: BaseException) -> None:
-        """An iteration failed, and with it all that is in flight."""
+        """End all requests after an iteration has failed."""
         self._cycle.in_flight.clear()
         self.failure = EngineError(f"the iteration failed: {told(cause)}")
         self.failure.__cause__ = cause

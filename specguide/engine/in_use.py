@@ -1,4 +1,4 @@
-"""Owns the check that an engine is in one thread's hands at a time."""
+"""Owns the check that only one call at a time uses an engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ S = TypeVar("S")
 
 
 class InUse:
-    """Whether somebody is in a method of an object. Never waits."""
+    """A lock that is held while a method of an object runs. It raises an error instead of
+    waiting."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
-        """Raises EngineError where somebody is, the caller itself included."""
+        """Raises EngineError where it is held already, also by the same thread."""
         if not self._lock.acquire(blocking=False):
             raise EngineError(
                 "the engine is in use: it takes one call at a time, and none from within a call; "
@@ -33,8 +34,8 @@ class InUse:
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Decorates a method of an object that has an `in_use`: while it runs, others raise
-    EngineError."""
+    """Decorates methods of an object that has an `in_use`: while one of them runs, a call of
+    another raises EngineError."""
 
     @wraps(method)
     def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:

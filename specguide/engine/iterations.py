@@ -1,5 +1,5 @@
-"""Owns an iteration from its launch to its results: when it ran, and what it gave the requests that
-want to know."""
+"""Owns an iteration from its launch to its results: its times, and the records of it for requests
+that ask for them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from specguide.request_records import Iteration, IterationTimes
 
 @dataclass(frozen=True, eq=False)
 class InFlight:
-    """A batch that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes
+    """A batch that may still run.
 
-    requests: those of the batch, in order
+    requests: the requests of the batch, in order
+    begin_s, grammar_s, grammar_exposed_s: as in IterationTimes
     """
 
     batch: Batch
@@ -30,7 +31,7 @@ class InFlight:
     grammar_exposed_s: float | None
 
     def collect(self) -> tuple[StepOutput, IterationTimes]:
-        """Waits for its results. Raises torch's error where the device failed."""
+        """Wait for its results. Raises torch's error where the device failed."""
         wait_begin_s = time.perf_counter()
         output = self.pending.result()
         end_s = time.perf_counter()
@@ -40,9 +41,8 @@ class InFlight:
 
 
 def launch(batch: Batch, requests: Sequence[Request], executor: Executor) -> InFlight:
-    """Have the batch executed, and note when; how long its callbacks took only if a request asks.
-
-    On a CPU it has then run.
+    """Start a batch, and note the time. The time of its callbacks is noted only if a request asks
+    for it. On a CPU the batch has run when this returns.
     """
     is_asked = any(request.params.return_drafts for request in requests)
     before = _grammar_times(executor.grammar) if is_asked else None
@@ -55,11 +55,11 @@ def launch(batch: Batch, requests: Sequence[Request], executor: Executor) -> InF
 
 
 class Iterations:
-    """Tells the requests that ask what each iteration has given them."""
+    """An observer that records iterations for the requests that ask for them."""
 
     def take(self, committed: Committed) -> None:
-        """Take one more iteration; a chunk of a prompt that gives no token is none of the
-        request's."""
+        """Take one more iteration. A chunk of a prompt that gives no token does not count as an
+        iteration of its request."""
         output = committed.output
         for row, request, advance in committed.rows():
             if request.params.return_drafts and (advance.tokens or advance.is_held):
@@ -78,7 +78,7 @@ class Iterations:
 
 
 def _grammar_times(grammar: GrammarStream) -> tuple[float, float] | None:
-    """Seconds in callbacks so far, and those of them that the forward stream waited for; None where
-    nobody knows."""
+    """Seconds in callbacks so far, and the part of them that the forward stream waited for; None
+    where that is unknown."""
     exposed_s = grammar.exposed_s
     return None if exposed_s is None else (grammar.counters().callback_ns * 1e-9, exposed_s)

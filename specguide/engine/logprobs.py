@@ -1,4 +1,5 @@
-"""Owns the log-probabilities of requests: what an iteration scored becomes what callers read."""
+"""Owns the log-probabilities of requests: it turns the scores of iterations into the entries that
+callers read."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from specguide.engine.observers import Committed
 from specguide.request_records import Logprob
 
 _Place = tuple[float, int, Sequence[int], Sequence[float]]
-"""Log-probability and rank of the token there, ids of the likeliest tokens, and their
-log-probabilities."""
+"""The scores of one token: its log-probability and rank, then the ids of the likeliest tokens and
+their log-probabilities."""
 
 
 class Logprobs:
-    """Gives the requests that ask for them the log-probabilities of the tokens that they have just
-    been given, and of their prompts."""
+    """An observer that gives requests the log-probabilities of their new tokens and of their
+    prompts, where they ask for these."""
 
     def take(self, committed: Committed) -> None:
         """Take the scores of one more iteration."""
@@ -35,7 +36,7 @@ class Logprobs:
 
 
 def _take_prompt_logprobs(committed: Committed, scores: TokenScores) -> None:
-    """What a request has already, from before it lost its pages, stays."""
+    """Append new scores of prompts. Scores that a request got before it lost its pages stay."""
     scored = _places(scores)
     for request, chunk in zip(committed.requests, committed.batch.chunks, strict=True):
         for position, token in enumerate(chunk.scored_ids, start=chunk.start + 1):
@@ -47,13 +48,13 @@ def _take_prompt_logprobs(committed: Committed, scores: TokenScores) -> None:
 
 
 def _places(scores: TokenScores) -> Iterator[list[_Place]]:
-    """The places of each row of scores."""
+    """The scores of the tokens of each row."""
     for row in zip(*(tensor.tolist() for tensor in scores.tensors()), strict=True):
         yield list(zip(*row, strict=True))
 
 
 def _entry(token: int, place: _Place, num_top: int) -> dict[int, Logprob]:
-    """The token's own and those of the likeliest."""
+    """The entries of the token itself and of the likeliest tokens."""
     logprob, own_rank, top_ids, top_logprobs = place
     top = zip(top_ids, top_logprobs, strict=True)
     entry = {

@@ -1,5 +1,5 @@
-"""Owns who is told of an iteration once the scheduler has taken its tokens, and with what: the
-Observer, what it is given, and two short observers."""
+"""Owns Observer, which gets every iteration after the scheduler has taken its tokens, the Committed
+that it gets, and two short observers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODEL = DRAFT_ORIGINS.index("model")
 class Committed:
     """An iteration whose tokens the scheduler has taken.
 
-    requests, advances: of the batch, in its order
+    requests, advances: one for each row of the batch, in order
     """
 
     batch: Batch
@@ -32,23 +32,23 @@ class Committed:
     advances: Sequence[Advance]
 
     def rows(self) -> Iterator[tuple[int, Request, Advance]]:
-        """Place in the batch, request and what it was given."""
+        """For each row of the batch: its index, request and advance."""
         pairs = zip(self.requests, self.advances, strict=True)
         return ((row, request, advance) for row, (request, advance) in enumerate(pairs))
 
 
 class Observer(Protocol):
-    """Is told of every iteration, in order, by the engine's thread."""
+    """Gets every iteration, in order, on the engine's thread."""
 
     def take(self, committed: Committed) -> None:
         """Take one more iteration."""
 
 
 class DraftCounts:
-    """Counts for each request who proposed its drafts, and how many of them were taken."""
+    """Counts for each request who proposed its drafts, and how many of them were accepted."""
 
     def take(self, committed: Committed) -> None:
-        """Add to the metrics of the batch's requests."""
+        """Add the drafts of one iteration to the metrics of its requests."""
         output = committed.output
         if committed.batch.is_prefill:
             return
@@ -64,8 +64,8 @@ class DraftCounts:
 
 
 class StepTimes:
-    """Tells the scheduler what each iteration took: the time since the one before had ended or,
-    where the engine had nothing to do, since its own launch."""
+    """Gives the scheduler the time of each iteration, from the end of the iteration before; or,
+    where the engine was idle, from its own launch."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -85,6 +85,6 @@ def _origins(output: StepOutput) -> Tensor:
 
 
 def _add(counts: dict[str, int], origins: Sequence[int]) -> None:
-    for origin in set(origins):  # of few this is quicker than a Counter
+    for origin in set(origins):  # for a few drafts, this is faster than a Counter
         name = DRAFT_ORIGINS[origin]
         counts[name] = counts.get(name, 0) + origins.count(origin)

@@ -1,5 +1,5 @@
-"""Owns an engine that several threads share, and what Ctrl-C does to the requests of the one that
-waits."""
+"""Owns an engine that several threads share, and what Ctrl-C does to the requests of the waiting
+thread."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from specguide.params import SamplingParams
 from specguide.request import Request
 
 _LOOK_S = 0.05
-"""Time after which a thread looks again, at the latest, whether another has done its work."""
+"""Longest time until a thread checks again whether another thread has finished its requests."""
 
 
 class SharedEngine:
-    """Runs the requests of several threads on one engine. They step it one after another, and what
-    they ask runs together."""
+    """Runs the requests of several threads on one engine. The threads take turns to step it, and
+    their requests run together."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -33,14 +33,14 @@ class SharedEngine:
         engine.on_ready = self._news.set
 
     def __enter__(self) -> Engine:
-        """Waits for its lock; the engine is the caller's until it leaves. Raises EngineError in a
-        forked process, which has none of the threads."""
+        """Wait for the lock; the caller has the engine until it exits. Raises EngineError in a
+        forked process, which does not have the engine's threads."""
         if os.getpid() != self._process_id:
             raise EngineError(
                 "this LLM was built before the process forked, and does not work in the fork: "
                 'build one there, or start processes by multiprocessing\'s "spawn"'
             )
-        with self._entrance:  # whoever has just had it waits behind those who are here
+        with self._entrance:  # a thread that has just had the lock waits behind the others
             self._lock.acquire()
         return self._engine
 
@@ -48,10 +48,10 @@ class SharedEngine:
         self._lock.release()
 
     def run(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[list[Request]]:
-        """The samples of each prompt, once all have ended.
+        """Run prompts to their end. Returns the samples of each prompt.
 
-        What is raised meanwhile, Ctrl-C say, leaves between two iterations, and the requests are
-        cancelled. Raises EngineClosed after `close`.
+        An exception in between, such as Ctrl-C, is raised between two iterations, and the requests
+        are cancelled. Raises EngineClosed after `close`.
         """
         with _Interrupts() as interrupts:
             own: list[Request] = []
@@ -65,8 +65,8 @@ class SharedEngine:
         return samples
 
     def close(self) -> None:
-        """Close the engine; requests of other threads end as aborted. Nothing in a forked process,
-        and nothing where it is closed already."""
+        """Close the engine; requests of other threads end as aborted. Does nothing in a forked
+        process, or where it is closed already."""
         if os.getpid() != self._process_id:
             return
         with self as engine:
@@ -94,7 +94,7 @@ class SharedEngine:
         return samples
 
     def _advance(self, interrupts: _Interrupts) -> None:
-        """One iteration; or a wait, where nothing can run before a grammar is compiled or another
+        """Run one iteration; or wait, where nothing can run until a grammar is compiled or another
         thread is done."""
         with interrupts.held(), self as engine:
             self._news.clear()
@@ -112,11 +112,12 @@ class SharedEngine:
 
 
 class _Interrupts:
-    """While it is entered, Ctrl-C waits for the end of what is `held`; a second one does not.
+    """A context in which Ctrl-C takes effect only at the end of a `held` block; a second Ctrl-C
+    takes effect at once.
 
-    Python would raise KeyboardInterrupt anywhere within an iteration, whose bookkeeping would then
-    be half done. It does so in the main thread alone; in others, and where the program handles
-    SIGINT itself, nothing is changed.
+    Python would raise KeyboardInterrupt anywhere within an iteration, and leave its bookkeeping
+    half done. Only the main thread gets KeyboardInterrupt; in other threads, and where the program
+    handles SIGINT itself, this changes nothing.
     """
 
     def __init__(self) -> None:
@@ -135,7 +136,8 @@ class _Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Raises KeyboardInterrupt at the end, where there was one."""
+        """A block that Ctrl-C does not interrupt. Raises KeyboardInterrupt at its end if there was
+        one."""
         self._is_held = True
         try:
             yield

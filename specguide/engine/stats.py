@@ -1,4 +1,4 @@
-"""Owns what an engine says of itself: EngineStats, and what is counted of requests as they end."""
+"""Owns EngineStats, an engine's counts and times, and the counters of requests that have ended."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ TRANSFERS = {
     "seconds": "Time from the question to its last page, summed over prompts",
     "fallbacks": "Prompts whose pages were refused, late or lost",
 }
-"""What is counted of the pages that move between engines, and what each count means."""
+"""The counters of pages that move between engines, and what each means."""
 
 
 @dataclass
 class Histogram:
-    """How often a value was how great.
+    """How many values fell into each bucket.
 
-    bounds: upper bounds of all buckets but the last, ascending; a value on one belongs below
-    counts: values in each bucket
+    bounds: upper bounds of all buckets but the last, ascending; a value equal to a bound is in the
+            bucket below it
+    counts: number of values in each bucket
     total:  sum of all values
     """
 
@@ -53,7 +54,8 @@ class Histogram:
         self.total += value
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Upper bound and number of values up to it, infinity last: Prometheus' `le` buckets."""
+        """Each upper bound with the number of values up to it, infinity last: the `le` buckets of
+        Prometheus."""
         return list(zip((*self.bounds, float("inf")), accumulate(self.counts), strict=True))
 
     def copy(self) -> Histogram:
@@ -63,7 +65,7 @@ class Histogram:
 
 @dataclass
 class Totals:
-    """What an engine has done since its start, as in EngineStats."""
+    """Counts since the start of an engine, as in EngineStats."""
 
     iterations: int = 0
     output_tokens: int = 0
@@ -76,18 +78,19 @@ class Totals:
 
 
 class GuideCounts:
-    """Requests that have ended, by guide: of the guides used most, the others together.
+    """Counts of ended requests by guide. The guides that are used most have counts of their own;
+    all others are counted together.
 
-    by_guide: "requests", "iterations" and "tokens" gained in these, by a hash of the guide; "other"
-              has what came of guides that others have displaced
+    by_guide: "requests", "iterations" and the "tokens" that these gained, by a hash of the guide;
+              "other" has the counts of all guides that others have displaced
     """
 
     def __init__(self) -> None:
         self.by_guide: dict[str, Counter[str]] = {}
 
     def add(self, guide: Guide, metrics: RequestMetrics) -> None:
-        """Count one more request. A guide that is new displaces the one used least."""
-        if guide.matcher is not None:  # has no text to tell it by
+        """Count one more request. A new guide displaces the one that is used least."""
+        if guide.matcher is not None:  # it has no text that could be hashed
             name = _OTHER
         else:
             source = f"{guide.kind} {guide.source()}".encode(errors="surrogatepass")
@@ -106,20 +109,19 @@ class GuideCounts:
 
 
 class RequestCounts:
-    """Requests that have ended, counted by the engine's thread; others may read copies.
+    """Counts of ended requests. The engine's thread counts; other threads may read copies.
 
-    finished: how many, by finish_reason
+    finished: number of requests by finish_reason
     latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
-              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, of all
-              requests), and of guided ones "compile", or "compile_cached" where the grammar was
-              there already
-    acceptance: histogram of tokens gained per iteration, of requests that had any
+              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, all
+              requests); for guided requests "compile", or "compile_cached" where the compiled
+              grammar was cached
+    acceptance: histogram of tokens gained per iteration, of requests that had iterations
     guides:   as in GuideCounts
-    accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
+    accepted: entry a counts the iterations that accepted a drafts: "all" iterations, and those of
               "guided" requests
     draft_tokens: drafts that were verified, all nodes of trees
-    prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that
-              they went through
+    prompts:  number of "prompt" tokens, of "cached" tokens among them, and of "preemptions"
     """
 
     def __init__(self, num_draft_tokens: int) -> None:
@@ -162,7 +164,7 @@ class RequestCounts:
         self.draft_tokens += sum(metrics.drafts_proposed.values())
 
     def copies(self) -> dict[str, Any]:
-        """Copies as of now, by name."""
+        """Copies of all counts as of now, by name."""
         return {
             "finished": dict(self.finished),
             "prompts": dict(self.prompts),
@@ -176,24 +178,24 @@ class RequestCounts:
 
 @dataclass(frozen=True)
 class EngineStats:
-    """Counts and times since the engine started, and how it stands now. Times in seconds.
+    """Counts and times since the engine started, and its present state. Times in seconds.
 
     iterations:        iterations of the step, prefills included
     output_tokens:     tokens given to requests
     step_s:            time in iterations
     grammar_s:         time that callbacks took on the grammar stream
-    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the
-                       models. None on a GPU, where only a timeline tells
+    grammar_exposed_s: the part of it that the forward stream waited for; the rest was hidden behind
+                       the models. None on a GPU, where only a timeline shows it
     grammar:           the executor's counters: fills, accepts, rollbacks, held slots …
     num_waiting:       requests that wait now, for their grammar or for a slot
     num_running:       requests that hold a slot now
-    max_batch_size:    slots
+    max_batch_size:    number of slots
     num_pages_used:    pages of the KV cache that requests hold now
     num_pages:         pages in all
-    finished, latency, accepted, draft_tokens, prompts, acceptance: of requests that have ended, as
-                       in RequestCounts
-    guides:            of these, by guide, as in GuideCounts
-    transfers:         by the names of TRANSFERS
+    finished, latency, accepted, draft_tokens, prompts, acceptance: counts of ended requests, as in
+                       RequestCounts
+    guides:            counts of ended requests by guide, as in GuideCounts
+    transfers:         counts by the names of TRANSFERS
     """
 
     iterations: int
@@ -218,7 +220,7 @@ class EngineStats:
 
     @property
     def grammar_hidden_s(self) -> float | None:
-        """Grammar time that cost the iteration nothing; None where that is not known."""
+        """Grammar time that no iteration waited for; None where that is unknown."""
         return (
             None
             if self.grammar_exposed_s is None
@@ -227,16 +229,16 @@ class EngineStats:
 
     @property
     def batch_occupancy(self) -> float:
-        """Share of the slots in use now."""
+        """Share of the slots that are in use now."""
         return self.num_running / self.max_batch_size
 
     @property
     def prefix_hit_rate(self) -> float:
-        """Share of the prompt tokens whose keys were there already; 0 before there were any."""
+        """Share of prompt tokens whose keys were cached; 0 before there were any prompts."""
         return self.prompts["cached"] / max(1, self.prompts["prompt"])
 
     def as_dict(self) -> dict[str, object]:
-        """The figures as JSON has them."""
+        """All figures as a dict."""
         return {
             **asdict(self),
             "grammar_hidden_s": self.grammar_hidden_s,
@@ -251,7 +253,7 @@ def no_transfers() -> dict[str, float]:
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """What one line of a log says of a request that has ended; for JSON."""
+    """The record of an ended request for one JSON line of a log."""
     metrics = request.metrics
     return {
         "request_id": request.request_id,

@@ -1,19 +1,20 @@
-"""Owns how many drafts are accepted: of each level, by each request."""
+"""Owns estimates of how many drafts are accepted, for each request and level."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_WEIGHT = 0.15  # of the latest iteration in a request's estimate
-_MOST_WEIGHT = 0.6  # of one after a long time without any of its level
-_LEAST_PRIOR_WEIGHT = 0.05  # of the latest in the estimate over all requests
+_WEIGHT = 0.15  # weight of the latest iteration in a request's estimate
+_MOST_WEIGHT = 0.6  # its weight after a long time without iterations of that level
+_LEAST_PRIOR_WEIGHT = 0.05  # weight of the latest iteration in the estimate over all requests
 
 
 class Acceptances:
-    """Estimates of what an iteration accepts. A request begins with what others' have shown.
+    """Estimates how many drafts an iteration accepts. A new request begins with the estimate over
+    all requests.
 
-    guesses: drafts of each level, before anything is known
+    guesses: accepted drafts of each level, before anything is known
     """
 
     def __init__(self, guesses: Iterable[float]) -> None:
@@ -21,18 +22,18 @@ class Acceptances:
         self._of_requests: dict[int, _Acceptance] = {}  # by request id
 
     def __len__(self) -> int:
-        """Requests of which something is known."""
+        """Number of requests that have estimates."""
         return len(self._of_requests)
 
     def expected(self, request_id: int) -> Sequence[float]:
-        """Drafts that the request's next iteration accepts, by level."""
+        """Drafts that the request's next iteration is expected to accept, by level."""
         if request_id not in self._of_requests:
             priors = [prior.expected for prior in self._priors]
             self._of_requests[request_id] = _Acceptance(priors)
         return self._of_requests[request_id].expected
 
     def take(self, request_id: int, level: int, num_accepted: int) -> None:
-        """Take one more iteration of a request that verified drafts of the level."""
+        """Take one more iteration of a request, in which drafts of `level` were verified."""
         self._priors[level].take(num_accepted)
         if request_id in self._of_requests:  # it may have ended
             self._of_requests[request_id].take(level, num_accepted)
@@ -43,12 +44,12 @@ class Acceptances:
 
 
 class _Acceptance:
-    """One request's estimates, in which the latest iterations count most."""
+    """One request's estimates; the latest iterations count most."""
 
     def __init__(self, expected: list[float]) -> None:
         self.expected = expected
         self._num_iterations = 0
-        self._last = [0] * len(expected)  # iteration of each level
+        self._last = [0] * len(expected)  # the last iteration of each level
 
     def take(self, level: int, num_accepted: int) -> None:
         self._num_iterations += 1
@@ -60,7 +61,8 @@ class _Acceptance:
 
 @dataclass
 class _Prior:
-    """The estimate of a level over all requests; at first a guess counts as one iteration."""
+    """The estimate of a level over all requests. It begins with a guess that counts as one
+    iteration."""
 
     expected: float
     num_seen: int = 1

@@ -1,10 +1,9 @@
-"""Owns how much an iteration drafts where that is chosen: by what was accepted, and by what it
-takes.
+"""Owns the choice of how much an iteration drafts, from measured acceptances and times.
 
-A level is a part of all drafts that there may be, level 0 is none. Whichever gains most tokens a
-second runs, and the others are tried now and then: one at a time, the less often the longer that
-does not pay, and never for more than a small share of the time. So where nothing is ever accepted
-it takes hardly longer than plain decoding. Where many slots run, the larger levels are left out.
+A level is a part of the draft layout; level 0 drafts nothing. The level that gains most tokens a
+second runs. The others are tried now and then: one at a time, more rarely the longer it has not
+paid, and never for more than a small share of the time. So if no draft is ever accepted, decoding
+takes hardly longer than without speculation. Where many slots run, the larger levels are left out.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from specguide.engine.levels.trials import LevelTrials
 from specguide.engine.observers import Committed
 from specguide.request import Request
 
-_LEAST_GAIN = 1.04  # for which another level runs
+_LEAST_GAIN = 1.04  # another level runs only if its rate is better by this factor
 
 
 class AllDrafts:
-    """No choice: every iteration drafts all that it may."""
+    """The null object without adaptive drafting: every iteration drafts the whole layout."""
 
     mixes = True
-    """Whether the next decode iteration may compute chunks of prompts beside."""
+    """Whether the next decode iteration may carry chunks of prompts."""
 
     def choose(self, batch: Batch) -> Batch:
-        """The batch as it is."""
+        """The batch unchanged."""
         return batch
 
     def take(self, committed: Committed) -> None:
-        """Learn nothing."""
+        """Does nothing."""
 
     def forget(self, request: Request) -> None:
-        """Nothing is known of any request."""
+        """Does nothing."""
 
 
 class LevelChoice(AllDrafts):
-    """Chooses for all requests of a batch together; one thread calls it.
+    """Chooses one level for all requests of a batch. One thread calls it.
 
-    It decides one iteration ahead: the level changes, and is timed, without prompts beside. So
-    iterations with prompts verify and draft by one level, and need few graphs.
+    It decides one iteration ahead, so that the level changes, and is timed, only in iterations
+    without prompts. Mixed iterations then verify and draft the same level, and need few graphs.
 
-    layout: all that may be drafted
-    mixes:  whether the next decode iteration may compute chunks of prompts beside
+    layout: the whole draft layout
+    mixes:  whether the next decode iteration may carry chunks of prompts
     """
 
     def __init__(self, layout: DraftLayout) -> None:
@@ -58,8 +57,8 @@ class LevelChoice(AllDrafts):
         self.mixes = False
 
     def plan(self, batch: Batch) -> LevelPlan | None:
-        """The levels of a batch that is launched now; None for a prefill. Logits processors are not
-        called along every layout."""
+        """The levels of the batch that is launched next; None for a prefill. A batch with logits
+        processors drafts nothing where the layout does not support them."""
         if batch.is_prefill:
             return None
         if batch.processed and not self._layout.takes_processors:
@@ -69,14 +68,14 @@ class LevelChoice(AllDrafts):
         verified = self._fitting(self._drafted, batch)
         self._drafted = self._fitting(self._wanted, batch)
         self._wanted = self._next(batch)
-        # what processors take is never timed, and prompts are not to wait for it
+        # iterations with processors are never timed, so prompts must not wait for a time
         is_known = self._rates.seconds(len(batch.slots), self._drafted) is not None
         is_steady = verified == self._drafted == self._wanted
         self.mixes = is_steady and (is_known or bool(batch.processed))
         return LevelPlan(verified, self._drafted)
 
     def choose(self, batch: Batch) -> Batch:
-        """The batch with the levels that are planned for it; a prefill drafts the first level."""
+        """The batch with its levels; a prefill drafts `first_level`."""
         plan = self.plan(batch)
         if plan is None:
             levels = IterationLayouts(NO_DRAFTS, self._layout.first_level)
@@ -85,7 +84,7 @@ class LevelChoice(AllDrafts):
         return replace(batch, levels=levels)
 
     def take(self, committed: Committed) -> None:
-        """The results of a batch with its levels, in order."""
+        """Learn from the results of a batch. Batches come in order."""
         self._trials.earn(self._rates.take(committed, self._plan_of(committed.batch)))
 
     def forget(self, request: Request) -> None:
@@ -98,12 +97,11 @@ class LevelChoice(AllDrafts):
         return LevelPlan(*map(self.levels.index, batch.levels))
 
     def _fitting(self, level: int, batch: Batch) -> int:
-        """The level, or the least with drafts where it was chosen for fewer requests."""
+        """The level, or level 1 where it was chosen for fewer requests and is too large now."""
         return level if level < self._num_levels(batch) else 1
 
     def _num_levels(self, batch: Batch) -> int:
-        """Number of levels that may run at the batch's size: that of the graph with room for its
-        last slot."""
+        """Number of levels that may run for the batch, by the size of its graph."""
         return len(self._layout.levels_for(1 << max(batch.slots).bit_length()))
 
     def _next(self, batch: Batch) -> int:
@@ -134,7 +132,7 @@ class LevelChoice(AllDrafts):
             self._best = level
 
     def _cost_s(self, level: int, rates: Sequence[float | None], num_requests: int) -> float:
-        """Seconds that a trial of the level is thought to lose; 0 where nobody knows."""
+        """Seconds that a trial of the level is expected to lose; 0 where that is unknown."""
         rate, best_rate = rates[level], rates[self._best]
         seconds = self._rates.seconds(num_requests, level)
         if rate is None or best_rate is None or seconds is None:

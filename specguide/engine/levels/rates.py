@@ -1,4 +1,4 @@
-"""Owns what each level gains: the tokens a second of its iterations, as they were measured."""
+"""Owns the rate of each level: the tokens a second that its iterations gain, as measured."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from specguide.engine.observers import Committed
 
 
 class LevelPlan(NamedTuple):
-    """The levels of one iteration: the one whose drafts it verifies, and the one by which it
-    drafts."""
+    """The levels of one iteration: the one whose drafts it verifies, and the one that it drafts."""
 
     verified: int
     drafted: int
 
 
 class LevelRates:
-    """What iterations accepted, over what they took.
+    """The tokens that iterations gain, divided by their times.
 
-    guesses: drafts that an iteration of each level accepts, before anything is known
+    guesses: accepted drafts of each level, before anything is known
     """
 
     def __init__(self, guesses: Iterable[float]) -> None:
         self.acceptances = Acceptances(guesses)
         self._times = LevelTimes()
         self._last_ids: tuple[int, ...] = ()
-        """Requests of the last iteration if it decoded."""
+        """The requests of the last iteration, if it decoded."""
         self._last_end_s = 0.0
         self._begun_trial: tuple[LevelPlan, float] | None = None
 
     def of(self, batch: Batch, num_levels: int) -> list[float | None]:
-        """Tokens that each of the first levels gains a second with the batch; None where nobody
-        knows."""
+        """Tokens a second that each of the first `num_levels` levels would gain with the batch;
+        None where that is unknown."""
         num_requests = len(batch.slots)
         expected = [self.acceptances.expected(request_id) for request_id in batch.request_ids]
         seconds = [self.seconds(num_requests, level) for level in range(num_levels)]
@@ -45,12 +44,14 @@ class LevelRates:
         ]
 
     def seconds(self, num_requests: int, level: int) -> float | None:
-        """What an iteration of the level takes; None where nobody knows."""
+        """Seconds that an iteration of the level takes; None where that is unknown."""
         return self._times.seconds(num_requests, level)
 
     def take(self, committed: Committed, plan: LevelPlan | None) -> float:
-        """Learn from an iteration; None: it followed no plan. Seconds that it took, 0 where that
-        cannot be told."""
+        """Learn from an iteration. Returns the seconds that it took; 0 where that is unknown.
+
+        plan: its levels; None for a prefill
+        """
         batch, end_s = committed.batch, committed.times.end_s
         seconds = end_s - self._last_end_s
         ran_on = not self._is_cut_off(batch)
@@ -66,8 +67,8 @@ class LevelRates:
         return seconds if ran_on else 0.0
 
     def _is_cut_off(self, batch: Batch) -> bool:
-        """Whether something else came between the last iteration and this one: none of its requests
-        ran on, or the host had its turn."""
+        """Whether its time cannot be measured, because it does not follow the last iteration
+        directly: none of its requests ran in that one, or logits processors ran on the host."""
         return bool(batch.processed) or set(batch.request_ids).isdisjoint(self._last_ids)
 
     def _take_accepted(self, committed: Committed, level: int) -> None:
@@ -82,8 +83,8 @@ class LevelRates:
                 self.acceptances.take(request_id, level, num_tokens - 1)
 
     def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
-        """Take the time of an iteration. A level that is tried takes two iterations: one that
-        drafts by it and one that verifies its drafts."""
+        """Take the time of an iteration. The trial of a level takes two iterations: one drafts the
+        level, and the next verifies its drafts."""
         begun, self._begun_trial = self._begun_trial, None
         if plan.verified == plan.drafted:
             self._times.add(num_requests, plan.drafted, seconds)

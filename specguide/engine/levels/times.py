@@ -1,4 +1,4 @@
-"""Owns how long iterations take: by how much they draft, and for how many requests."""
+"""Owns the times of iterations, by level and number of requests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections import deque
 from statistics import median_low
 
 _NUM_KEPT = 9
-_NUM_ENOUGH = 2  # one alone may have been the first of its kind, which is captured
+_NUM_ENOUGH = 2  # a single one may include the capture of its graph
 
 
 class LevelTimes:
-    """Medians of the last few iterations of each level, apart for each power of two of requests.
+    """Median times of the last few iterations of each level, separately for each power of two of
+    requests.
 
-    Contexts grow and clocks change: what makes iterations of the level that runs slower is taken to
-    do so to all levels, since the others were last seen in other conditions.
+    Contexts grow and clock rates change, and only the running level is measured all the time. So
+    when its median changes, the medians of the other levels are scaled by the same factor.
     """
 
     def __init__(self) -> None:
@@ -23,8 +24,8 @@ class LevelTimes:
         self._num_running = 0
 
     def add(self, num_requests: int, level: int, seconds: float, *, is_trial: bool = False) -> None:
-        """Add the time of an iteration that verified and drafted by a level; is_trial: it ran
-        between iterations of another level."""
+        """Add the time of an iteration that verified and drafted the level. is_trial: it ran
+        between iterations of another level"""
         key = _size(num_requests), level
         kept, before = self._kept.setdefault(key, deque(maxlen=_NUM_KEPT)), self._medians.get(key)
         kept.append(seconds)
@@ -39,10 +40,10 @@ class LevelTimes:
             self._scale_others(key, self._medians[key] / before)
 
     def seconds(self, num_requests: int, level: int) -> float | None:
-        """What an iteration of the level takes; None where that is not known.
+        """Seconds that an iteration of the level takes; None where that is unknown.
 
-        Where it is known of other numbers of requests alone, the nearest one's, times what another
-        level says of both.
+        If it is known only for other numbers of requests, it is estimated from the nearest one,
+        scaled by the ratio that another level has between the two.
         """
         size = _size(num_requests)
         known = self._medians.get((size, level))

@@ -1,6 +1,6 @@
 """What is known of an engine before its models are loaded.
 
-Begin with `facts`: it looks at device and checkpoint, and resolves the configuration by that.
-`target_folder` says where the checkpoint is, `checkpoint_identity` whether two processes have the
-same one, and `parts` of what an engine is built. Nothing here keeps any state.
+Begin with `facts`: it looks at device and checkpoint, and resolves the configuration from that.
+`target_folder` finds the checkpoint, `checkpoint_identity` tells whether two processes have the
+same one, and `parts` lists the classes that an engine is built of. Nothing here keeps any state.
 """

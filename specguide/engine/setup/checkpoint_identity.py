@@ -1,4 +1,4 @@
-"""Owns the hash of a checkpoint, by which two processes know that they have the same."""
+"""Owns the hash of a checkpoint, by which two processes check that they have the same one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ _WEIGHTS = ("*.safetensors", "*.gguf")
 
 
 def checkpoints(config: ResolvedConfig) -> Iterator[Path]:
-    """The places of the target's checkpoint, and of the drafter's where one is named."""
+    """The paths of the target's checkpoint, and of the drafter's where one is named."""
     yield target_folder(config.model)
     if config.spec is not None and config.spec.model is not None:
         yield Path(config.spec.model)
 
 
 def identity(place: Path) -> str:
-    """Hash of a checkpoint: its configuration, and sizes and samples of its files of weights.
-
-    It tells checkpoints apart that were trained differently, without reading all of them.
+    """The hash of a checkpoint: of its configuration, and of the sizes and samples of its weight
+    files. It tells apart checkpoints that were trained differently, without reading them whole.
     """
     digest = blake2b(digest_size=16)
     if place.is_file():

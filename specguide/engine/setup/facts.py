@@ -1,4 +1,4 @@
-"""Owns what is found out about device and target before anything is loaded."""
+"""Owns the facts about device and target that are found before anything is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specguide.parallel import Ranks, Stage
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:
-    """What a configuration comes to on this machine.
+    """A configuration with all choices made for this machine.
 
     Raises CheckpointError for a target that cannot be read, InvalidParams for a device or size that
     does not fit.
@@ -26,8 +26,8 @@ def resolved(config: EngineConfig) -> ResolvedConfig:
 
 
 def find_facts(config: EngineConfig) -> Facts:
-    """Facts of the device that is wanted and of the target's folder. Raises what `resolved`
-    does."""
+    """The facts about the device that is asked for, and about the target's folder. Raises as
+    `resolved` does."""
     device = _device(_given(config.device))
     folder = target_folder(config.model)
     target = read_config(folder, model_impl=config.model_impl)
@@ -44,8 +44,8 @@ def find_facts(config: EngineConfig) -> Facts:
 
 
 def _check_parts(config: EngineConfig, target: ModelConfig) -> None:
-    """Raises InvalidParams where ranks or stages are too many for the target, before there is a
-    process for each."""
+    """Raises InvalidParams where the target cannot be divided among so many ranks or stages, before
+    their processes are started."""
     Ranks(size=config.tensor_parallel_size).share(target.num_heads, "attention heads")
     Stage(num=config.pipeline_parallel_size).layers(target.num_layers)
 
@@ -55,7 +55,8 @@ def _given(name: str | None) -> str | None:
 
 
 def _has_fp8_cache(wanted: str, scheme: CacheScheme | None) -> bool:
-    """Raises CheckpointError for what cannot be honoured, where nothing else is wanted."""
+    """Whether the KV cache is to be in fp8 because the checkpoint asks for it. Raises
+    CheckpointError where it asks for a scheme that is not supported."""
     if wanted != "auto" or scheme is None:
         return False
     if scheme.problem is not None:
@@ -64,7 +65,7 @@ def _has_fp8_cache(wanted: str, scheme: CacheScheme | None) -> bool:
 
 
 def own_heads(model: str | Path | None) -> tuple[str, ...]:
-    """The methods whose head comes with a target, the best one first."""
+    """The methods whose head comes with the target, the best one first."""
     if model is None:
         return "eagle3", "mtp"
     return ("mtp",) if MtpHead.is_in(model) else ()
@@ -83,7 +84,7 @@ def _device(name: str | None) -> torch.device:
 
 
 def _cuda_device(device: torch.device) -> torch.device:
-    """The device with its index, since what is current is each thread's own."""
+    """The device with an explicit index, since each thread has its own current device."""
     if not torch.cuda.is_available():
         raise InvalidParams(
             f"device {str(device)!r}: torch finds no CUDA device here", param="device"

@@ -1,4 +1,4 @@
-"""Owns which parts an engine is built of: a comparison, or a test, puts others in their places."""
+"""Owns the parts of which an engine is built. Comparisons and tests replace some of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from specguide.speculation import MaskedSampler, OneModelStep, Sampler, Step
 
 @dataclass(frozen=True)
 class EngineParts:
-    """What makes each part; called as the class that stands here.
+    """The factory of each part; a replacement is called like the default class.
 
-    executor: of the grammar's walks
-    sampler:  what the target says and the drafter guesses
-    step:     the iteration
+    executor: the grammar executor, which runs the walks
+    sampler:  chooses the target's tokens and the drafts
+    step:     runs the iterations
     """
 
     executor: ExecutorFactory = native_executor

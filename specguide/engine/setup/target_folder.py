@@ -1,4 +1,4 @@
-"""Owns where the target's checkpoint is, and its tokenizer."""
+"""Owns how the target's checkpoint is found, and its tokenizer loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def target_folder(model: str | Path | None) -> Path:
 
 
 def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
-    """The target's. Raises CheckpointError for one that cannot be read."""
+    """The target's tokenizer. Raises CheckpointError where it cannot be read."""
     tokenizer = Tokenizer.from_folder(target_folder(config.model))
-    tokenizer.detokenizer()  # raises now where it would raise later
+    tokenizer.detokenizer()  # so that a broken one raises now, not later
     return tokenizer
