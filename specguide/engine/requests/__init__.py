@@ -1,7 +1,7 @@
 """Requests from the call that adds them until their caller has them back.
 
-Begin with `requests`: it owns those under way, and takes each on its way through the others.
-`prompts` reads what a caller gives, `admission` checks it and compiles its grammar, `walks` tells
-the grammar stream of it, `deadlines` and `failures` end it early, and `faithful` makes one request
-of several scored ones. What the scheduler knows of a request is the scheduler's.
+Begin with `requests`: it owns the requests under way, and passes each through the other modules.
+`prompts` reads what a caller gives, `admission` checks a request and compiles its grammar, `walks`
+makes the snapshots for the grammar stream, `deadlines` and `failures` end requests early, and
+`faithful` draws outputs from scored requests. The scheduler's state of a request is not here.
 """

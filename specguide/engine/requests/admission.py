@@ -1,5 +1,5 @@
-"""Owns requests from their arrival to the scheduler: they are checked, and their grammars are
-compiled beside the loop."""
+"""Owns requests from their arrival until they enter the scheduler: it checks them, and has their
+grammars compiled beside the loop."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from specguide.tokenizer import Tokenizer
 class Admitted(NamedTuple):
     """A request that may run.
 
-    grammar:    of its guide, None for a free request
-    adjustment: what its parameters do to its logits, None for nothing
+    grammar:    the grammar of its output; None for a free request
+    adjustment: how its logits are adjusted; None: not at all
     processors: its logits processors
     layout:     the drafts that it takes; None: all that the engine makes
     """
@@ -59,7 +59,7 @@ class Admitted(NamedTuple):
 class Admission:
     """Checks requests against what the engine can run, and has their grammars compiled.
 
-    compiler: what compiles them
+    compiler: compiles the grammars
     on_ready: called when a grammar has been compiled, from any thread
     """
 
@@ -71,7 +71,7 @@ class Admission:
         *,
         makes_texts: bool,
     ) -> None:
-        """makes_texts: as Engine's"""
+        """makes_texts: see Engine"""
         self._vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = (
             NoCompiler()
@@ -92,16 +92,16 @@ class Admission:
 
     @property
     def num_compiling(self) -> int:
-        """Requests whose grammar is not there yet, or not taken."""
+        """Number of requests whose grammar is still compiled, or was not taken yet."""
         return len(self._compiling)
 
     @property
     def has_compiled(self) -> bool:
-        """Whether `take_compiled` would return some."""
+        """Whether `take_compiled` would return any."""
         return any(future.done() for future in self._compiling)
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
-        """As Engine.prompt_ids."""
+        """See Engine.prompt_ids."""
         return prompt_ids(prompt, self._tokenizer, self._capabilities.vocab_size)
 
     def request(
@@ -110,7 +110,7 @@ class Admission:
         params: SamplingParams,
         **details: Unpack[RequestDetails],
     ) -> Request:
-        """A new request, as Engine.add takes it."""
+        """A new request, with the parameters of Engine.add."""
         details = {"arrival_s": time.perf_counter(), **details}
         seed = _seed(params.seed, details.get("sample", 0))
         spec = RequestSpec(self.next_id(), tuple(prompt_ids), params, seed, **details)
@@ -118,13 +118,13 @@ class Admission:
         return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
-        """As Engine.grammar_of."""
+        """See Engine.grammar_of."""
         if params.guide is None:
             return None
         return self._as_asked(self.compiler.compile(params.guide), params, params.max_tokens)
 
     def compile(self, request: Request) -> None:
-        """Start the compile of a guided request's grammar."""
+        """Start to compile a guided request's grammar."""
         assert request.params.guide is not None
         future = self.compiler.submit(request.params.guide, self._room(request))
         request.metrics.is_compile_cached = future.done()
@@ -138,33 +138,32 @@ class Admission:
         return next(self._request_ids)
 
     def close(self) -> None:
-        """Compile no more."""
+        """Stop the compilers."""
         self._finite.close()
         self.compiler.close()
 
     def wait(self, most_s: float) -> None:
-        """Wait until a grammar has been compiled, most_s seconds at most."""
+        """Wait until a grammar has been compiled, at most `most_s` seconds."""
         if self._compiling:
             timeout_s = min(self._longest_wait_s, most_s)
             wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
 
     def take_compiled(self) -> list[tuple[Request, GrammarFuture]]:
-        """Requests whose compile has come to its end, whatever it came to."""
+        """Take the requests whose compile has ended, successfully or not."""
         done = [future for future in self._compiling if future.done()]
         return [(self._take(future), future) for future in done]
 
     def take_all(self) -> list[Request]:
-        """Requests whose grammar is still compiled; nobody waits for it any more."""
+        """Take all requests whose compile was not taken yet, and cancel it."""
         return [self._cancel(future) for future in list(self._compiling)]
 
     def discard(self, request: Request) -> None:
-        """The request has ended; if its grammar is compiled, nobody waits for it any more."""
+        """Cancel the compile of a request that has ended, if it has one."""
         for future in [future for future, other in self._compiling.items() if other is request]:
             self._cancel(future)
 
     def admit(self, request: Request, compiled: GrammarFuture | None) -> Admitted:
-        """What the request's parameters come to. Raises SpecguideError where one cannot be
-        honoured.
+        """Admit a request. Raises SpecguideError where one of its parameters cannot be honoured.
 
         compiled: the grammar of its guide; None where it has none
         """
@@ -196,21 +195,21 @@ class Admission:
         )
 
     def _room(self, request: Request) -> int | None:
-        """Tokens that an answer may have; None where it may be cut off."""
+        """Most tokens of a request's answer; None where it may be cut off."""
         params = request.params
         if self._may_cut_off or params.allow_truncation:
             return None
-        if params.reasoning is not None:  # which may be as long as the shortest answer lets it
+        if params.reasoning is not None:  # it may take all but the tokens of the shortest answer
             return 0
         return self._most_output(request)
 
     def _most_output(self, request: Request) -> int:
-        """Tokens for which there is room behind its prompt."""
+        """Most tokens of its output."""
         return min(request.params.max_tokens, self._context(request) - len(request.prompt_ids))
 
     def _context(self, request: Request) -> int:
-        """Tokens that its prompt and its output may have together. What is scored is a prompt,
-        behind which there is room for a token."""
+        """Most tokens of its prompt and output together. A faithful request has one less: its
+        sequences are scored as prompts, behind which a token must fit."""
         return self._capabilities.max_model_len - request.params.faithful
 
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
@@ -219,8 +218,8 @@ class Admission:
         return OutputText.of(self._tokenizer, prompt_ids, params)
 
     def _span_reader(self, params: SamplingParams) -> SpanReader | None:
-        """What reads the output's spans; None where they are not asked for. Called once the guide
-        has been compiled, since the reader would stumble over a malformed one."""
+        """The reader of the output's spans; None where they are not asked for. Call it only after
+        the guide was compiled: the reader cannot handle a malformed guide."""
         if not params.return_spans:
             return None
         return SpanReader.of(params, self._vocabulary, self._tokenizer.token_id)
@@ -240,7 +239,8 @@ class Admission:
         return request
 
     def _within_context(self, compiled: GrammarFuture, request: Request) -> CompiledGrammar:
-        """The grammar as asked for. Raises PromptTooLong where no max_tokens would be enough."""
+        """The grammar of a request. Raises PromptTooLong where the shortest output does not fit
+        behind the prompt, whatever max_tokens is."""
         try:
             return self._as_asked(_result(compiled), request.params, self._most_output(request))
         except OutputTooLong as error:
@@ -258,8 +258,8 @@ class Admission:
     def _as_asked(
         self, answer: CompiledGrammar, params: SamplingParams, most: int
     ) -> CompiledGrammar:
-        """The grammar with a request's reasoning section before it, ending within `most` tokens
-        unless it may be cut off."""
+        """The answer's grammar with the request's reasoning section before it. Unless the output
+        may be cut off, it ends within `most` tokens."""
         may_cut_off = self._may_cut_off or params.allow_truncation
         if not may_cut_off and isinstance(answer, EndingGrammar):
             return self._reasoning.ending(answer, params.reasoning, most)
@@ -269,8 +269,8 @@ class Admission:
 
 
 def _seed(seed: int | None, sample: int) -> int:
-    """The seed of a sample, in [0, 2^63). The first sample has the given one, modulo 2^63; steps of
-    2^63 / golden ratio keep the samples of a prompt apart."""
+    """The seed of a sample, in [0, 2^63). The first sample has the given seed, modulo 2^63; each
+    next one is a step of 2^63 / golden ratio further, so that the samples differ."""
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 

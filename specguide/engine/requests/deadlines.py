@@ -9,15 +9,15 @@ from specguide.request import Request
 
 
 class Deadlines:
-    """When requests with a `timeout_s` must have ended; times as by `time.perf_counter`,
-    seconds."""
+    """The times at which requests with a `timeout_s` must have ended, in seconds of
+    `time.perf_counter`."""
 
     def __init__(self) -> None:
         self._at_s: dict[Request, float] = {}
         self._next_s = math.inf  # no later than the earliest
 
     def add(self, request: Request) -> None:
-        """Watch over a request, if it has a deadline."""
+        """Watch a request, if it has a deadline."""
         if request.params.timeout_s is not None:
             self._at_s[request] = at_s = request.arrival_s + request.params.timeout_s
             self._next_s = min(self._next_s, at_s)
@@ -27,7 +27,7 @@ class Deadlines:
         self._at_s.pop(request, None)
 
     def take_expired(self) -> list[Request]:
-        """Requests whose time is up; they are watched over no longer."""
+        """Take the requests whose time is up; they are no longer watched."""
         now_s = time.perf_counter()
         if now_s < self._next_s:
             return []
@@ -38,5 +38,5 @@ class Deadlines:
         return expired
 
     def wait_s(self) -> float:
-        """Seconds to the next deadline at the earliest; infinite where there is none."""
+        """Seconds until the next deadline, or less; infinite where there is none."""
         return max(0.0, self._next_s - time.perf_counter()) if self._at_s else math.inf

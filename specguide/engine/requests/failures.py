@@ -1,4 +1,4 @@
-"""Owns the errors that requests end with while they run: what went wrong, in words that say what to
+"""Owns the errors with which running requests end. Each message says what went wrong and what to
 do."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from specguide.request import Request
 _NEUTRAL = SamplingParams()
 _FORBIDDING = ("logits_processors", "allowed_token_ids", "bad_words", "min_tokens")
 _ENDING = ("allowed_token_ids", "bad_words")
-"""Parameters among _FORBIDDING by which a client can end its own request."""
+"""Those of _FORBIDDING that come from the client, who can then end its own request."""
 _EMPTY = "the grammar allows no token"
-"""How a walk says that a row, or the choice from it, is empty."""
+"""The beginning of a walk's error where a row, or the choice from it, is empty."""
 
 
 def iteration_errors(
@@ -26,13 +26,13 @@ def iteration_errors(
     failures: Mapping[tuple[int, int], RequestError],
     latched: Mapping[int, MatcherError],
 ) -> dict[int, SpecguideError]:
-    """The errors, by slot, that end a request behind the tokens that an iteration gave it.
+    """The errors, by slot, that end requests after the tokens of an iteration.
 
-    tokens:   of each request; the last is -1 where none can follow
+    tokens:   the tokens of each request; the last is -1 where no token can follow
     failures: as in StepOutput
-    latched:  what the grammar callbacks have found, by slot. What they find behind the
-              verification, perhaps on a way that the target does not go, holds the slot from the
-              next iteration on, and ends its request there
+    latched:  errors that grammar callbacks have found, by slot. An error on drafts that are not
+              verified yet may be on a path that the target does not take. It does not end the
+              request now; it holds the slot from the next iteration on, and ends the request there
     """
     errors: dict[int, SpecguideError] = {}
     for row, (request, slot, new) in enumerate(zip(requests, batch.slots, tokens, strict=True)):
@@ -65,8 +65,8 @@ def _latched(error: MatcherError, forbidding: Sequence[str]) -> RequestError:
 
 
 def _by_client(words: str, forbidding: Sequence[str], other: type[RequestError]) -> RequestError:
-    """The error of a request that has nothing left. other: its kind where the client's own
-    parameters are not the cause"""
+    """The error of a request that no token can continue. other: the error's class where the
+    client's own parameters are not the cause"""
     param = next((name for name in forbidding if name in _ENDING), None)
     if param is None:
         return other(words)
@@ -74,14 +74,14 @@ def _by_client(words: str, forbidding: Sequence[str], other: type[RequestError])
 
 
 def _forbidding(request: Request) -> list[str]:
-    """Names of the request's parameters that may forbid all that could be chosen."""
+    """Names of the request's parameters that may forbid every token."""
     return [
         name for name in _FORBIDDING if getattr(request.params, name) != getattr(_NEUTRAL, name)
     ]
 
 
 def timeout(request: Request) -> RequestTimeout:
-    """The error of a request whose deadline has come."""
+    """The error of a request whose deadline has passed."""
     metrics = request.metrics
     total_s = time.perf_counter() - request.arrival_s
     waited_s = metrics.queue_s or total_s
@@ -97,8 +97,8 @@ def timeout(request: Request) -> RequestTimeout:
 
 
 def told(cause: BaseException) -> str:
-    """A failure in words; of Ctrl-C, an exit and the like, which have none that make sense alone,
-    with their name."""
+    """An exception in words. Ctrl-C, exits and exceptions without a message are named by their
+    class, since their words alone would make no sense."""
     return (
         str(cause)
         if isinstance(cause, Exception) and str(cause)

@@ -1,14 +1,15 @@
-"""Owns requests that are drawn from all that their guide admits: what of the model they are drawn
-by is scored in requests of its own, which nobody but this room sees.
+"""Owns faithful requests: their output is drawn from all outputs that the guide allows, by the
+model's probability of the whole output. Further requests, hidden from callers, score these outputs.
 
-Masking token by token gives a text the product of p(token | beginning) / p(what may follow), which
-is not its share of what the model gives all admitted texts together (Lew et al. 2023, "Sequential
-Monte Carlo Steering"; Park et al. 2024, "Grammar-Aligned Decoding"). With S the admitted token
-sequences, each with its end token, and p_T the softmax of logits / temperature over all tokens,
+Masking token by token gives a text the probability Π p(token | beginning) / p(all allowed tokens |
+beginning). That is not the model's probability of the text, given that the text is an allowed one
+(Lew et al. 2023, "Sequential Monte Carlo Steering"; Park et al. 2024, "Grammar-Aligned Decoding").
+With S the admitted token sequences, each with its end token, and p_T the softmax of logits /
+temperature over all tokens, faithful requests draw s from S with probability
 
     P(s) = Π_i p_T(s_i | prompt, s_<i) / Σ_{r in S} Π_i p_T(r_i | prompt, r_<i).
 
-A temperature of 0 gives the sequence of the greatest product at temperature 1.
+A temperature of 0 gives the sequence with the greatest product at temperature 1.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from specguide.request import Request, RequestSpec
 from specguide.request_records import Logprob
 
 Entry = Mapping[int, Logprob]
-"""Log-probabilities at one place of an output, as in RequestOutput.logprobs."""
+"""Log-probabilities at one position of an output, as in RequestOutput.logprobs."""
 
 
 @dataclass(eq=False)
 class ScoredSequences:
-    """Sequences and what the model says of each of their tokens.
+    """Sequences, and the model's log-probabilities of their tokens.
 
     sequences: as in FiniteGrammar
-    entries:   by temperature, of each sequence those of the tokens behind what it has in common
-               with the one before
+    entries:   by temperature and sequence: the entries of its tokens after the prefix that it
+               shares with the sequence before it
     """
 
     sequences: Sequence[tuple[int, ...]]
@@ -54,8 +55,8 @@ class ScoredSequences:
         return totals
 
     def probabilities(self, temperature: float) -> list[float]:
-        """The probability of each sequence, given that it is one of them. Raises InvalidParams
-        where the model's scores tell none."""
+        """The probability of each sequence, given that the output is one of them. Raises
+        InvalidParams where the model's scores do not give any."""
         logprobs = self.logprobs(temperature)
         greatest = max(logprobs)
         if any(map(math.isnan, logprobs)) or greatest == -math.inf:
@@ -69,7 +70,7 @@ class ScoredSequences:
         return [share / total for share in shares]
 
     def draw(self, temperature: float, seed: int) -> int:
-        """Place of one of them, the likeliest at temperature 0."""
+        """Draw the index of a sequence; the likeliest one at temperature 0."""
         if temperature == 0:
             shares = self.probabilities(1.0)
             return shares.index(max(shares))
@@ -89,7 +90,7 @@ class ScoredSequences:
 
 
 def num_common(sequences: Sequence[tuple[int, ...]], index: int) -> int:
-    """Tokens that a sequence begins with as the one before it does."""
+    """Number of tokens in the prefix that a sequence shares with the one before it."""
     if index == 0:
         return 0
     before, own = sequences[index - 1], sequences[index]
@@ -99,11 +100,11 @@ def num_common(sequences: Sequence[tuple[int, ...]], index: int) -> int:
 
 @dataclass(eq=False)
 class _Job:
-    """Sequences that are being scored behind a prompt, for the samples that are drawn from them.
+    """Sequences that are being scored behind a prompt, for the samples to draw from them.
 
-    asked:    what is yet to be scored, next one last: sequence and temperature
-    active:   the requests that score, by id, and what each does
-    num_done: requests that have scored
+    asked:    sequence index and temperature of the scorings that were not started, the next last
+    active:   by id, the requests that score, each with its sequence index and temperature
+    num_done: number of requests that have scored
     """
 
     scored: ScoredSequences
@@ -114,7 +115,7 @@ class _Job:
 
     @classmethod
     def of(cls, sample: Request, grammar: FiniteGrammar) -> _Job:
-        """Nothing is scored yet."""
+        """A new job for one sample; nothing is scored yet."""
         params, sequences = sample.params, grammar.sequences
         temperatures = {params.temperature or 1.0, *([] if params.logprobs is None else [1.0])}
         asked = [(index, one) for one in temperatures for index in range(len(sequences))]
@@ -124,11 +125,12 @@ class _Job:
         return cls(ScoredSequences(sequences, entries), [sample], asked[::-1])
 
     def first_scored(self, index: int) -> int:
-        """Place in prompt and sequence of the first token of the sequence that is scored."""
+        """Position of the first token of a sequence that is scored, counted from the prompt's
+        begin."""
         return len(self.samples[0].prompt_ids) + num_common(self.scored.sequences, index)
 
     def request(self, request_id: int, index: int, temperature: float) -> Request:
-        """A request that scores a sequence, as a prompt."""
+        """A request that scores a sequence as a part of its prompt."""
         spec = self.samples[0].spec
         first = self.first_scored(index)
         num_top = spec.params.logprobs or 0
@@ -146,29 +148,30 @@ class _Job:
 
 
 class Caller(Protocol):
-    """What `Faithful` asks of its caller, who has samples drawn."""
+    """The functions that `Faithful` needs of its caller."""
 
     def next_id(self) -> int:
-        """The id of a request that scores."""
+        """The id for a new request that scores."""
 
     def start(self, request: Request) -> None:
-        """Have one that scores run. Raises SpecguideError."""
+        """Run a request that scores. Raises SpecguideError."""
 
     def stop(self, request: Request) -> None:
-        """Stop a request that scores for nobody any more."""
+        """Stop a request whose scores nobody needs any more."""
 
     def answer(self, sample: Request, token_ids: Sequence[int], entries: list[Entry]) -> None:
-        """A sample is drawn. entries: of its tokens; none where they are not asked for"""
+        """End a sample with the tokens that were drawn for it. entries: their log-probabilities;
+        empty where they are not asked for"""
 
     def end(self, sample: Request, error: SpecguideError | None = None) -> None:
-        """A sample cannot be drawn: `error` says why; None: it is aborted."""
+        """End a sample that cannot be drawn, with `error`; None: as aborted."""
 
 
 class Faithful:
-    """Scores and draws. Touched by the engine's thread alone."""
+    """Has sequences scored, and draws samples from them. Only the engine's thread uses it."""
 
     def __init__(self, caller: Caller, max_active: int) -> None:
-        """max_active: requests that score for one prompt at a time, so that others go on"""
+        """max_active: most requests that score for one prompt at a time, so that others go on"""
         self._caller, self._max_active = caller, max_active
         self._jobs: dict[Hashable, _Job] = {}
         self._keys: dict[int, Hashable] = {}
@@ -179,7 +182,7 @@ class Faithful:
         return [sample for job in self._jobs.values() for sample in job.samples]
 
     def add(self, sample: Request, grammar: FiniteGrammar) -> None:
-        """Add one more sample to draw. Samples of one prompt share what is scored."""
+        """Add a sample to draw. Samples of one prompt share the scores."""
         params = sample.params
         key = sample.prompt_ids, grammar, params.temperature, params.logprobs
         if key in self._jobs:
@@ -189,12 +192,13 @@ class Faithful:
             self._go_on(key)
 
     def take(self, request: Request) -> bool:
-        """A request has ended. Whether it was one that scores, which nobody else is told of."""
+        """Take a request that has ended, if it is one that scores. Returns whether it was; callers
+        never see such a request."""
         key = self._keys.pop(request.request_id, None)
         if key is None:
             return False
         job = self._jobs.get(key)
-        if job is None:  # another one of it has failed in the same iteration
+        if job is None:  # another request of the job has failed in the same iteration
             return True
         _, index, temperature = job.active.pop(request.request_id)
         if request.finish_reason != "length":
@@ -210,7 +214,7 @@ class Faithful:
         return True
 
     def discard(self, sample: Request) -> None:
-        """Forget a request that has ended otherwise, whether it was here or not."""
+        """Forget a sample that has ended for another reason, if it is here."""
         for key, job in list(self._jobs.items()):
             if sample in job.samples:
                 job.samples.remove(sample)
@@ -218,7 +222,8 @@ class Faithful:
                     self._forget(key)
 
     def _go_on(self, key: Hashable) -> None:
-        """The first one computes the keys of the prompt, and the others find them."""
+        """Start more requests that score. The first one runs alone: it computes the keys of the
+        prompt, and the others find them in the prefix cache."""
         job = self._jobs[key]
         most = self._max_active if job.num_done else 1
         while job.asked and len(job.active) < most:
@@ -251,7 +256,7 @@ class Faithful:
     def _forget(self, key: Hashable) -> _Job:
         job = self._jobs.pop(key)
         for request, _, _ in job.active.values():
-            if request.finish_reason is None:  # else it is yet to be taken
+            if request.finish_reason is None:  # else `take` will get it
                 del self._keys[request.request_id]
                 self._caller.stop(request)
         return job

@@ -1,5 +1,5 @@
-"""Owns what a call may be given: prompts as texts or token ids of the model, conversations, and the
-parameters of each."""
+"""Owns how the arguments of a call are read: prompts as texts or token ids, conversations, tools,
+and sampling parameters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from specguide.tokenizer import Tokenizer
 
 
 def prompt_list(prompts: Any) -> list[Any]:
-    """One prompt's text, or several prompts, as a list; each may still be wrong. Raises
-    InvalidParams for what is neither."""
+    """A list of prompts, from one prompt's text or several prompts; the prompts are not checked.
+    Raises InvalidParams for anything else."""
     if isinstance(prompts, str):
         return [prompts]
     if not isinstance(prompts, Iterable) or isinstance(prompts, (Mapping, bytes, bytearray)):
@@ -23,8 +23,8 @@ def prompt_list(prompts: Any) -> list[Any]:
 
 
 def conversation_list(given: Any) -> list[Any]:
-    """One conversation, a list of messages, or several, as a list; each may still be wrong. Raises
-    InvalidParams for what is neither, and where there is none."""
+    """A list of conversations, from one conversation (a list of messages) or several; they are not
+    checked. Raises InvalidParams for anything else, and for an empty list."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InvalidParams(
             "chat takes a list of messages, or a list of such lists; found "
@@ -38,7 +38,7 @@ def conversation_list(given: Any) -> list[Any]:
 
 
 def check_tools(tools: Any) -> None:
-    """Raises InvalidParams for what is no list of tool definitions."""
+    """Raises InvalidParams unless `tools` is None or a list of tool definitions."""
     is_list = isinstance(tools, Sequence) and not isinstance(tools, (str, bytes))
     if tools is not None and not (is_list and all(isinstance(tool, Mapping) for tool in tools)):
         raise InvalidParams(
@@ -49,7 +49,8 @@ def check_tools(tools: Any) -> None:
 
 
 def check_begun(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Raises InvalidParams where a conversation does not end with an answer that could go on."""
+    """Raises InvalidParams where a conversation does not end with an assistant's text, which could
+    be continued."""
     last = messages[-1]
     if last.get("role") != "assistant" or not last.get("content"):
         raise InvalidParams(
@@ -61,8 +62,11 @@ def check_begun(messages: Sequence[Mapping[str, Any]]) -> None:
 def params_list(
     params: SamplingParams | Iterable[SamplingParams] | None, num_prompts: int
 ) -> list[SamplingParams]:
-    """One for each of so many prompts, of one for all or one per prompt; None: the defaults. Raises
-    InvalidParams where they are not as many, or something else."""
+    """Sampling parameters for each of `num_prompts` prompts.
+
+    params: one for all prompts, or one per prompt; None: the defaults
+    Raises InvalidParams where their number differs, or they are something else.
+    """
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * num_prompts
     is_list = isinstance(params, Iterable) and not isinstance(params, Mapping)
@@ -85,7 +89,8 @@ def params_list(
 def prompt_ids(
     prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: int
 ) -> tuple[int, ...]:
-    """Its token ids, in one place for all samples. From any thread. Raises InvalidParams.
+    """The token ids of a prompt, as a tuple that all its samples share. From any thread. Raises
+    InvalidParams.
 
     vocab_size: width of the target's logits
     """

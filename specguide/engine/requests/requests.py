@@ -1,4 +1,4 @@
-"""Owns the requests of an engine from the call that adds them until their caller has them back."""
+"""Owns an engine's requests from the call that adds them until their caller has them back."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _POLL_S = 0.001
 
 
 class Requests:
-    """Takes requests to the scheduler once they may run, and ends them where no iteration does.
+    """Gives requests to the scheduler once they may run, and ends those that end outside of an
+    iteration.
 
-    ended:  those that have ended, and that nobody has taken yet
-    walks:  the grammars of those that may run
-    on_end: called with each that has ended when it is taken
+    ended:  requests that have ended and were not taken yet
+    walks:  the grammars of requests that may run
+    on_end: called with each ended request when it is taken
     """
 
     def __init__(
@@ -48,27 +49,28 @@ class Requests:
         self._faithful = Faithful(self, max_scoring)
         self._transfer = transfer
         self._parked: dict[Request, Admitted] = {}
-        """Requests that may run once the pages of their prompts have come."""
+        """Admitted requests that wait until the pages of their prompts have come."""
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that have been added and not taken, and those that score for them."""
+        """Number of requests that were added and not taken yet, and of those that score for
+        them."""
         num_admitted = self._scheduler.num_unfinished + len(self._faithful.samples)
         num_waiting = self._admission.num_compiling + len(self._parked)
         return num_waiting + len(self.ended) + num_admitted
 
     @property
     def has_none_to_run(self) -> bool:
-        """Whether all requests wait for their grammar."""
+        """Whether no request can run or be returned: all wait for grammars or pages."""
         return not self.ended and not self._scheduler.num_unfinished
 
     def idle_s(self) -> float:
-        """Seconds until a request must be looked at, unless a grammar is compiled; 0: now."""
+        """Seconds until the next work, unless a grammar becomes ready before; 0: now."""
         is_busy = self._scheduler.num_unfinished or self.ended or self._admission.has_compiled
         return 0.0 if is_busy or self._transfer.has_news else self.deadlines.wait_s()
 
     def add(self, request: Request) -> None:
-        """Take one more request. What is wrong with it ends it."""
+        """Add a request. If something is wrong with it, it ends with an error."""
         self.deadlines.add(request)
         self._transfer.begin(request)
         if request.params.guide is None:
@@ -77,15 +79,15 @@ class Requests:
             self._admission.compile(request)
 
     def wait(self) -> None:
-        """Wait for a grammar or a deadline; for a moment where a request waits for pages."""
+        """Wait for a grammar or a deadline; only for a moment where a request waits for pages."""
         if self._parked:
             time.sleep(_POLL_S)
         else:
             self._admission.wait(self.deadlines.wait_s())
 
     def take_up(self) -> None:
-        """Send requests whose grammar and pages are there to the scheduler; end those whose time is
-        up."""
+        """Give the requests to the scheduler whose grammars and pages have come, and end those
+        whose time is up."""
         for request, compiled in self._admission.take_compiled():
             self._admit(request, compiled)
         for request in self._transfer.take_up():
@@ -105,13 +107,13 @@ class Requests:
         self.ended.append(request)
 
     def abort(self, error: SpecguideError | None = None) -> None:
-        """End all that wait for a slot or run: with `error`, or as aborted."""
+        """End all requests that wait for a slot or run: with `error`, or as aborted."""
         _, finished, released = self._scheduler.abort(error)
         self.ended += finished
         self.release(released)
 
     def close(self) -> None:
-        """Abort all requests; nobody will take them."""
+        """Abort all requests; they are not handed out."""
         self._transfer.close()
         waiting = (*self._admission.take_all(), *self._parked)
         for request in (*waiting, *self._faithful.samples):
@@ -120,15 +122,15 @@ class Requests:
         self.ended.clear()
 
     def release(self, slots: Sequence[int]) -> None:
-        """Requests have left these slots: nothing more is done for them there."""
+        """Stop all work for the requests that have left these slots."""
         for slot in slots:
             self._executor.grammar.detach(slot)
         self._executor.release(slots)
 
     def take_ended(self) -> list[Request]:
-        """The requests that have ended; nothing is kept of them."""
+        """Hand out the requests that have ended; nothing more is kept of them."""
         taken: list[Request] = []
-        while self.ended:  # the last one that scores for others ends these
+        while self.ended:  # the last request that scores for samples ends these samples
             ended, self.ended = self.ended, []
             for request in ended:
                 self.walks.discard(request)
@@ -142,7 +144,7 @@ class Requests:
         return taken
 
     def next_id(self) -> int:
-        """The id of a new request, as Faithful asks for it."""
+        """See faithful.Caller."""
         return self._admission.next_id()
 
     def start(self, request: Request) -> None:
@@ -151,7 +153,7 @@ class Requests:
         self.walks.add(request, None, None)
 
     def stop(self, request: Request) -> None:
-        """Stop a request that scores for nobody any more."""
+        """Stop a request whose scores nobody needs any more."""
         self.walks.discard(request)
         self.release(self._scheduler.cancel(request))
 
@@ -167,13 +169,13 @@ class Requests:
 
     @contextmanager
     def _ending(self, request: Request) -> Iterator[None]:
-        """What goes wrong with a request ends it alone."""
+        """A context in which an error ends only this request."""
         try:
             yield
         except SpecguideError as error:
-            # Its frames hold the engine, and the grammar cache keeps it.
+            # The traceback refers to the engine, and the grammar cache may keep the error.
             self.end(request, error.with_traceback(None))
-        except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
+        except Exception as cause:  # of a library, such as the tokenizer's
             told = f"the request could not be taken up: {type(cause).__name__}: {cause}"
             self.end(request, EngineError(told))
 

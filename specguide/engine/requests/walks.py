@@ -1,5 +1,5 @@
-"""Owns the compiled grammars of requests under way, and what the grammar stream is told of each
-batch."""
+"""Owns the compiled grammars of requests under way, and the snapshot of each batch for the grammar
+stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Walk(NamedTuple):
 
 
 class Walks:
-    """Knows which request's grammar starts in which slot, and whose goes on."""
+    """Knows which requests' grammars start with a batch, and which go on."""
 
     def __init__(self) -> None:
         self._walks: dict[int, _Walk] = {}
@@ -28,9 +28,9 @@ class Walks:
     def add(
         self, request: Request, grammar: CompiledGrammar | None, layout: DraftLayout | None
     ) -> None:
-        """A request may run from now on.
+        """Add a request that may run from now on.
 
-        grammar: of its guide, None for a free request
+        grammar: the grammar of its output; None for a free request
         layout:  the drafts that it takes; None: all
         """
         self._walks[request.request_id] = _Walk(grammar, layout)
@@ -40,11 +40,11 @@ class Walks:
         self._walks.pop(request.request_id, None)
 
     def snapshot(self, batch: Batch, requests: Sequence[Request]) -> GuideSnapshot:
-        """What the grammar does beside the batch of these requests.
+        """The snapshot for a batch of these requests.
 
-        Walks start with the last chunk of what is computed before the first token, or go on with it
-        when it is computed again because their first rows were late; where a prompt was computed
-        beside decode iterations, with the first one of its own.
+        A walk starts with the last chunk of its request's prompt. If that is computed again because
+        its first row was late, the walk goes on. Where a prompt was computed in mixed iterations,
+        the walk starts with the first iteration in which its request decodes.
         """
         layout = batch.levels and batch.levels.drafted
         if not batch.is_prefill:
@@ -77,18 +77,19 @@ class Walks:
 
 
 def matcher_behind(grammar: CompiledGrammar, output_ids: Sequence[int]) -> Matcher:
-    """A matcher of the grammar behind the output of a request that has waited again; one that fails
-    where that cannot be."""
+    """A new matcher that has accepted a request's output so far, for a request that was preempted.
+    Where that is impossible, a matcher that always fails."""
     try:
         return _restarted(grammar, output_ids, ())
-    except Exception as error:  # of a library or a user
+    except Exception as error:  # of a library, or of a user's matcher
         return FailedMatcher(error)
 
 
 def _restarted(
     grammar: CompiledGrammar, output_ids: Sequence[int], further: Sequence[int]
 ) -> Matcher:
-    """A new matcher behind an output and further tokens. Raises ValueError where it refuses one."""
+    """A new matcher that has accepted an output and further tokens. Raises ValueError where it
+    refuses one."""
     matcher = grammar.matcher()
     refused = next((t for t in (*output_ids, *further) if not matcher.accept(t)), None)
     if refused is not None:
