@@ -1,9 +1,9 @@
-"""Owns keys of prompts that move between engines: one computes a prompt, another continues it.
+"""Owns the transfer of KV pages between engines: one computes a prompt, another continues it.
 
 Pages move as entries of the prefix cache. A decode engine asks for the pages of a prompt that it
-lacks, and publishes what it gets as if it had computed them; what is left of the prompt it computes
-itself. So grammars, drafters and sampling go on as after any hit in the prefix cache, and a peer
-that does not answer costs time alone.
+does not have, and publishes them as if it had computed them; it computes the rest of the prompt
+itself. So grammars, drafters and sampling work as after any hit in the prefix cache, and a peer
+that does not answer only costs time.
 """
 
 from specguide.engine.kv_transfer.base import EngineSide, NoTransfer, Transfer
@@ -14,7 +14,7 @@ __all__ = ["EngineSide", "NoTransfer", "Transfer", "load_transfer"]
 
 
 def load_transfer(engine: EngineSide) -> Transfer:
-    """What the role of an engine's configuration comes to. Raises as `Link`."""
+    """The transfer for the role in an engine's configuration. Raises as `Link` does."""
     role = engine.config.transfer.role
     if role == "both":
         return NoTransfer()

@@ -1,4 +1,4 @@
-"""Owns the seam between the engine's loop and the transfer of pages."""
+"""Owns Transfer, the interface between the engine's loop and the transfer of pages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from specguide.request import Request
 class EngineSide:
     """What a transfer needs of its engine. `wake` may be called from any thread.
 
-    caches:      the target's and the drafter's
-    forward:     the stream on which iterations run, and copies with them in order
-    prompt_keys: as in BlockTables
-    add:         takes a prompt as a request that ends with its keys in the cache
+    caches:      the target's cache, and the drafter's if it has one
+    forward:     the stream on which iterations run; copies run on it in order with them
+    prompt_keys: see BlockTables
+    add:         adds a prompt as a request, which ends when its keys are in the cache
     cancel:      ends such a request as aborted
-    wake:        the loop is to look for news
+    wake:        makes the loop call `take_up`
     """
 
     config: ResolvedConfig
@@ -42,7 +42,7 @@ class EngineSide:
 
     @property
     def pages_a_block(self) -> int:
-        """Pages that are sent, and copied into a cache, at once."""
+        """Number of pages that are sent, and copied into a cache, at once."""
         return max(1, _BLOCK_BYTES // self.page_bytes)
 
 
@@ -50,11 +50,11 @@ _BLOCK_BYTES = 16 << 20
 
 
 class Transfer(Protocol):
-    """A transfer of pages, called on the loop's thread alone.
+    """A transfer of pages. Only the loop's thread calls it.
 
-    counts:   by the names of `stats.TRANSFERS`
+    counts:   counts by the names of `stats.TRANSFERS`
     has_news: `take_up` has work
-    refusal:  why requests are not taken here; None where they are
+    refusal:  why this engine takes no requests; None: it does
     """
 
     @property
@@ -67,23 +67,24 @@ class Transfer(Protocol):
     def refusal(self) -> str | None: ...
 
     def take_up(self) -> list[Request]:
-        """See to what has come. Returns the requests that wait for pages no longer."""
+        """Handle the messages that have come. Returns the requests that no longer wait for
+        pages."""
 
     def begin(self, request: Request) -> None:
-        """A request has come; its pages may be asked for."""
+        """Take a new request; its pages may be asked for."""
 
     def holds(self, request: Request) -> bool:
         """Whether the request waits for pages."""
 
     def end(self, request: Request) -> None:
-        """A request has ended."""
+        """Take a request that has ended."""
 
     def close(self) -> None:
-        """Nothing is sent or taken any more."""
+        """Stop sending and receiving."""
 
 
 class NoTransfer:
-    """All prompts are computed here, for requests of this engine."""
+    """The null object: this engine computes all its prompts, and none for others."""
 
     counts: Mapping[str, float] = no_transfers()
     has_news = False

@@ -1,4 +1,4 @@
-"""Owns the format of an engine's pages: where that of another is equal, theirs mean the same."""
+"""Owns the format of an engine's pages: engines with equal formats can exchange pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROTOCOL = "1"
 
 
 def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
-    """The format of an engine's caches, the target's first."""
+    """The format of an engine's pages. caches: the target's first"""
     shapes = [(cache.num_layers, *cache.memory.shape[4:]) for cache in caches]
     return CacheFormat(
         release=_PROTOCOL,

@@ -1,5 +1,5 @@
-"""Owns the engine that has prompts computed by another: what it has asked for, and how pages that
-come enter its cache."""
+"""Owns the decode side of a transfer: which prompts it has asked for, and how received pages enter
+its cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from specguide.request import Request
 
 _SMALL_FRAME = 1 << 16
 _BLOCKS_A_STEP = 2
-"""Blocks that are copied into the cache between two iterations."""
+"""Most blocks that are copied into the cache between two iterations."""
 _LATE = "its pages did not come in time"
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +39,8 @@ News = tuple[Pages | Refused, list[zmq.Frame]]
 
 @dataclass(eq=False)
 class _Fetch:
-    """A prompt that was asked for. next: the page that comes next; waiting: who needs it"""
+    """A prompt that was asked for. next: index of the page that comes next; waiting: the requests
+    that need it"""
 
     number: int
     prompt_ids: tuple[int, ...]
@@ -50,10 +51,11 @@ class _Fetch:
 
 
 class DecodeSide:
-    """A `Transfer`. A request waits until the pages of its prompt have come, or for
-    kv_transfer_timeout_s; then it is run, and what it finds in the cache it need not compute.
+    """A `Transfer`. A request waits until the pages of its prompt have come, at most for
+    kv_transfer_timeout_s. Then it runs, and computes only what the cache does not have.
 
-    After a time-out nothing is asked for as long again, so that a peer that hangs holds up few.
+    After a time-out, nothing is asked for another kv_transfer_timeout_s, so that a peer that hangs
+    delays few requests.
     """
 
     refusal: str | None = None
@@ -142,7 +144,7 @@ class DecodeSide:
         self._link.send([ENCODER.encode(message)])
 
     def _fill(self, fetch: _Fetch, message: Pages, frames: list[zmq.Frame]) -> None:
-        """Copy a block into the cache, after all iterations that were launched."""
+        """Copy a block into the cache; on the stream, the copy follows all launched iterations."""
         engine, num_pages = self._engine, message.num_pages
         end = message.first + num_pages
         sizes = [num_pages * cache.page_bytes for cache in engine.caches]
@@ -177,11 +179,11 @@ class DecodeSide:
         del self._fetches[fetch.number], self._by_prompt[fetch.prompt_ids]
 
     def _forget(self, fetch: _Fetch) -> None:
-        """The prefill engine need not compute it."""
+        """Tell the prefill engine that the prompt is not needed any more."""
         self._link.send([ENCODER.encode(Forget(fetch.number))])
 
     def _touch(self, fetch: _Fetch) -> None:
-        """Its pages are those that are forgotten last."""
+        """Mark its pages as the last used, so that they are forgotten last."""
         pages = self._engine.pages
         found = [page for key in fetch.keys if (page := pages.share(key)) is not None]
         pages.free(found)
@@ -200,7 +202,7 @@ class DecodeSide:
         self._finish(fetch)
 
     def _tell(self, message: Pages | Refused, frames: list[zmq.Frame]) -> None:
-        """Tell of news, on the link's thread."""
+        """Queue a message for the loop's thread. Called on the link's thread."""
         self._news.append((message, frames))
         self._engine.wake()
 

@@ -1,8 +1,8 @@
-"""Owns a socket to other engines, on a thread of its own: the loop neither waits for a network nor
-reads from one.
+"""Owns a socket to other engines, with a thread of its own, so that the loop never waits for the
+network.
 
-It carries messages of frames, and knows nothing of what they mean: another transport, say one that
-writes into a GPU's memory, takes its place here.
+It carries messages made of frames, and does not know what they mean. Another transport, for example
+one that writes into a GPU's memory, would replace it here.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CONNECTED = zmq.EVENT_HANDSHAKE_SUCCEEDED
 class Link:
     """Sends and receives messages in the background.
 
-    take:     called on the link's thread with each message's frames; where this side listens the
-              first is the sender's name, which also stands before each message that is sent
+    take:     called on the link's thread with the frames of each message. On the side that listens,
+              the first frame is the sender's name, also of messages that are sent
     not_sent: called with a message for which there is no connection
-    on_lost:  called where a connection is gone
-    on_tick:  called some times a second
+    on_lost:  called when the connection is lost
+    on_tick:  called several times a second
 
     Raises InvalidParams where the address cannot be used.
     """
@@ -55,7 +55,7 @@ class Link:
         self._is_closed = False
         self._socket = _socket(listens=listens, max_frame_bytes=max_frame_bytes)
         self.is_connected = False
-        """Whether the other side is there; told on the side that connects."""
+        """Whether the other side is there; kept only on the side that connects."""
         self._monitor = self._socket.get_monitor_socket(_CONNECTED | zmq.EVENT_DISCONNECTED)
         _attach(self._socket, address, listens=listens)
         self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -63,12 +63,13 @@ class Link:
         self._thread.start()
 
     def send(self, frames: Frames) -> None:
-        """Never waits. From any thread."""
+        """Queue a message to be sent. Never waits. From any thread."""
         self._outbox.append(frames)
         os.eventfd_write(self._wakes, 1)
 
     def close(self) -> None:
-        """What was not sent yet is dropped. Nothing where it is closed already."""
+        """Close the socket; messages that were not sent yet are dropped. Does nothing where it is
+        closed already."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -111,9 +112,9 @@ def _socket(*, listens: bool, max_frame_bytes: int) -> zmq.Socket[bytes]:
         zmq.LINGER: 0,
         zmq.SNDHWM: 0,
         zmq.RCVHWM: 0,
-        zmq.MAXMSGSIZE: max_frame_bytes,  # a greater frame ends its connection, before it is read
+        zmq.MAXMSGSIZE: max_frame_bytes,  # a larger frame ends its connection, and is not read
         zmq.HEARTBEAT_IVL: _HEARTBEAT_MS,
-        zmq.IMMEDIATE: 1,  # nothing is kept for a connection that may come
+        zmq.IMMEDIATE: 1,  # messages are not queued for a connection that does not exist yet
     }
     for option, value in options.items():
         socket.setsockopt(option, value)

@@ -1,4 +1,5 @@
-"""Owns the engine that computes prompts for others: who asked for what, and what they are sent."""
+"""Owns the prefill side of a transfer: which prompts others have asked for, and the pages that they
+are sent."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ class _Forgotten:
 
 
 class PrefillSide:
-    """A `Transfer`. Each prompt that is asked for is a request of one token, whose pages are read
-    when it has ended, before anything else is planned."""
+    """A `Transfer`. Each prompt that others ask for becomes a request of one token. Its pages are
+    read when it has ended, before the next iteration is planned."""
 
     refusal = (
         "this engine computes prompts for others (role prefill) and generates nothing: ask one "
@@ -102,7 +103,7 @@ class PrefillSide:
             name, message = (frame.bytes for frame in frames)
             said = FROM_DECODE.decode(message)
         except (ValueError, *MALFORMED):
-            return  # whoever sent it waits for nothing that could be named
+            return  # the message has no readable number that could be answered
         if isinstance(said, Forget):
             self._news.append(_Forgotten(name, said.number))
         else:
@@ -130,7 +131,7 @@ class PrefillSide:
         return None
 
     def _send(self, asked: _Asked) -> None:
-        """Send all that is there of what was asked for, in blocks."""
+        """Send those of the wanted pages that the cache has, in blocks."""
         engine, fetch = self._engine, asked.fetch
         pages = self._shared(engine.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
         step = engine.pages_a_block

@@ -1,11 +1,11 @@
-"""Owns what engines say to each other of pages: a frame of MessagePack, then frames of raw bytes.
+"""Owns the messages between engines about pages: a MessagePack frame, then frames of raw bytes.
 
 | decode → prefill | prefill → decode |
 |------------------|------------------|
 | Fetch            | Pages, or Refused |
 | Forget           |                   |
 
-What does not match its type is no message: `decode` of a decoder raises one of MALFORMED.
+A frame that does not match its type is refused: `decode` raises one of MALFORMED.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import msgspec
 
 
 class CacheFormat(msgspec.Struct, frozen=True):
-    """What pages of two engines must have in common. Each field is compared.
+    """What two engines must have in common to exchange pages. All fields are compared.
 
-    release:   of this protocol and of how keys are computed
+    release:   version of this protocol, and of how keys are computed
     model:     hash of the target's checkpoint
-    quantization: of its weights
-    drafter:   method and hash of the drafter's checkpoint, "" where it keeps no keys
-    dtype:     torch's name of what models compute in
-    cache_dtype: of what keys are held in
+    quantization: quantization of its weights, or ""
+    drafter:   method, quantization and hash of the drafter's checkpoint; "" where it keeps no keys
+    dtype:     torch's name of the dtype that models compute in
+    cache_dtype: torch's name of the dtype of keys and values
     page_size: tokens a page
-    shapes:    layers, heads and head size of each cache
+    shapes:    number of layers, number of heads and head size of each cache
     """
 
     release: str
@@ -37,7 +37,7 @@ class CacheFormat(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The pages `first` to before `end` of a prompt are wanted. number: the asker's for it"""
+    """Asks for the pages `first` … `end` - 1 of a prompt. number: the sender's number for this"""
 
     number: int
     format: CacheFormat
@@ -47,13 +47,14 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Nobody waits any more for the pages that were asked for under this number."""
+    """Says that the pages that were asked for under this number are not needed any more."""
 
     number: int
 
 
 class Pages(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Some of the pages, from `first` on; a frame for each cache follows. They come in order."""
+    """Some of the pages, from `first` on. A frame for each cache follows. Messages come in
+    order."""
 
     number: int
     first: int
@@ -62,21 +63,21 @@ class Pages(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """There will be no (more) pages. cause: in words"""
+    """Says that no pages, or no more pages, will come. cause: why, in words"""
 
     number: int
     cause: str
 
 
 MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-"""What decoding raises; the last for a type's name that is no UTF-8."""
+"""Errors that decoding raises; the last one for a type's name that is not UTF-8."""
 ENCODER = msgspec.msgpack.Encoder()
 FROM_DECODE: msgspec.msgpack.Decoder[Fetch | Forget] = msgspec.msgpack.Decoder(Fetch | Forget)
 FROM_PREFILL: msgspec.msgpack.Decoder[Pages | Refused] = msgspec.msgpack.Decoder(Pages | Refused)
 
 
 def difference(ours: CacheFormat, theirs: CacheFormat) -> str | None:
-    """Where pages of one do not fit the other, in words; None where they do."""
+    """The first difference between two formats, in words; None where they are equal."""
     for name in CacheFormat.__struct_fields__:
         own, other = getattr(ours, name), getattr(theirs, name)
         if own != other:
