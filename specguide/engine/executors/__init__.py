@@ -1,9 +1,10 @@
-"""Who runs the batches of an engine.
+"""The executors, which run the batches of an engine.
 
-Begin with `base`: the Executor, as the loop knows it. `local` runs batches in this process, with
-what `memory` allocates. `ranks` runs them on several ranks, each a process (`rank_process`) that
-rank 0 talks to through a Follower (`followers`); those of other hosts come by `join`, over
-`host_links`, and stand here as `joined`. `watch` ends calls that wait for a rank that is gone.
+Begin with `base`: the Executor, as the loop knows it. `local` runs batches in this process, in the
+buffers that `memory` allocates. `ranks` runs them on several ranks, each a process (`rank_process`)
+that rank 0 talks to through a Follower (`followers`). Ranks on other hosts are started there by
+`join`, talk over `host_links`, and are represented here by `joined`. `watch` ends calls that wait
+for a rank that is gone.
 """
 
 from specguide.config.resolved import ResolvedConfig
@@ -24,7 +25,7 @@ __all__ = [
 
 
 def load_executor(config: ResolvedConfig) -> Executor:
-    """What runs the batches of a configuration, its models loaded. Raises CheckpointError and
+    """The executor of a configuration, with its models loaded. Raises CheckpointError and
     InvalidParams."""
     if config.num_ranks == 1:
         return LocalExecutor.load(config)

@@ -1,4 +1,4 @@
-"""Owns the seam between the engine's loop and whoever runs its batches."""
+"""Owns Executor, the interface between the engine's loop and what runs its batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Capabilities:
 
     vocab_size:    width of the logits
     max_model_len: longest prompt plus output, tokens
-    cache_size:    what the KV cache holds; the scheduler hands its pages out
-    layout:        the drafts that there may be, none without speculation
-    guided_drafts: they are chosen among what the grammar allows
-    lag:           batches that may be under way before the results of an earlier one are read
-    piggyback:     what of prompts can be computed beside a decode iteration
+    cache_size:    size of the KV cache; the scheduler hands out its pages
+    layout:        the drafts that there may be; without speculation none
+    guided_drafts: drafts are chosen among the tokens that the grammar allows
+    lag:           batches that are launched before the results of an earlier one are read
+    piggyback:     how many prompt tokens a decode iteration may carry
     """
 
     vocab_size: int
@@ -40,7 +40,7 @@ class Capabilities:
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
 
     def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
-        """What there is room for."""
+        """The limits within which the scheduler must plan."""
         return SchedulerLimits(
             max_batch_size=config.max_batch_size,
             max_model_len=self.max_model_len,
@@ -54,8 +54,8 @@ class Capabilities:
         )
 
     def layout_for(self, params: SamplingParams) -> DraftLayout | None:
-        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
-        there are."""
+        """The drafts that a request takes; None: all. Raises InvalidParams where it asks for more
+        than there are."""
         if params.speculation is None:
             return None
         if params.speculation.guided_drafts and not self.guided_drafts:
@@ -71,16 +71,17 @@ class PendingOutput(Protocol):
     """The output of a batch that may still run."""
 
     def result(self) -> StepOutput:
-        """Waits for it. Raises what the batch failed with."""
+        """Wait for the output. Raises the error with which the batch failed."""
 
 
 class Executor(Protocol):
-    """Runs batches, in the order in which they come. One thread calls it.
+    """Runs batches in order. One thread calls it.
 
     capabilities: what it can run
-    processors:   of requests under way, by id, those that have logits processors; the loop adds and
-                  removes them. They stay in this process, while a batch may leave it
-    grammar:      the grammar stream; the loop gives it each batch's snapshot just before `execute`
+    processors:   the logits processors of requests under way, by request id; the loop adds and
+                  removes them. They stay in this process, while a batch may be sent to others
+    grammar:      the grammar stream; the loop submits each batch's snapshot to it just before
+                  `execute`
     """
 
     @property
@@ -97,11 +98,13 @@ class Executor(Protocol):
         read."""
 
     def release(self, slots: Sequence[int]) -> None:
-        """Requests have left these slots: whatever is executed from now on stores and accepts
-        nothing for them, until another request enters."""
+        """Clear slots that requests have left: later batches store and accept nothing for them,
+        until another request enters."""
 
     def warm_up(self) -> None:
-        """Compile and capture all that requests may need, while no slot has a request."""
+        """Compile all kernels and capture all graphs that requests may need. No slot may have a
+        request."""
 
     def close(self) -> None:
-        """End what it has started, say other processes; nothing is executed from now on."""
+        """End all that it has started, such as other processes. Nothing may be executed
+        afterwards."""

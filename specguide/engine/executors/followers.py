@@ -1,5 +1,5 @@
-"""Owns the processes of the ranks other than 0: how they start, what they are told, how they end,
-and which of them it was when an iteration fails."""
+"""Owns the processes of ranks 1 and up: how they start, get messages and end, and which of them is
+to blame when an iteration fails."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from specguide.host.processes import ended_by
 from specguide.parallel import OWN_HOST
 
 START_S = 300.0
-"""Till a rank's process, once it was told to start, has come."""
+"""Seconds within which the process of a rank must send its first message."""
 END_S = 5.0
+"""Seconds within which a rank's process must end by itself."""
 _GRACE_S = 5.0
-"""Time for what a rank still says when another has failed."""
+"""Seconds in which a rank may still send its last message after another has failed."""
 
 
 class RankFailed(EngineError):
-    """A rank other than 0 has said that it failed, or said nothing."""
+    """A rank other than 0 has reported a failure, or has not answered."""
 
 
 class RankUnfit(EngineError):
-    """A rank other than 0 cannot take part, as the words say, which name it."""
+    """A rank other than 0 cannot take part. The message names it and says why."""
 
 
 class Follower:
-    """One rank's process, of this host.
+    """One rank's process, on this host.
 
     rank:     its number
-    address:  of its host, as others reach it; None: it is on rank 0's
-    index:    of its device, there
-    last_words: what it has said that it failed with
+    address:  address of its host, as others reach it; None: the host of rank 0
+    index:    index of its device on its host
+    last_words: the failure that it has reported
     """
 
     process: subprocess.Popen[bytes]
@@ -50,7 +51,7 @@ class Follower:
     address: str | None = None
 
     def __init__(self, rank: int, connection: Connection, timeout_s: float) -> None:
-        """timeout_s: longest that it may leave a message unread, seconds"""
+        """timeout_s: longest time that it may leave a message unread, seconds"""
         set_timeout(connection, socket.SO_SNDTIMEO, max(1, int(timeout_s)))
         self.rank = self.index = rank
         self.last_words: Failed | None = None
@@ -58,7 +59,7 @@ class Follower:
 
     @classmethod
     def started(cls, rank: int, timeout_s: float) -> Follower:
-        """A new process; timeout_s: as of the constructor."""
+        """Start a new process. timeout_s: as in the constructor"""
         ours, theirs = socket.socketpair()
         run = f"from {main.__module__} import main; main({theirs.fileno()}, {os.getpid()})"
         follower = cls(rank, Connection(ours.detach()), timeout_s)
@@ -70,11 +71,11 @@ class Follower:
         return follower
 
     def tell(self, message: Any) -> None:
-        """Raises OSError where it has ended, or reads nothing."""
+        """Send a message. Raises OSError where the process has ended, or does not read."""
         self._connection.send(message)
 
     def hear(self, timeout_s: float) -> str:
-        """What it says next. Raises RankFailed."""
+        """Wait for its next answer. Raises RankFailed where none comes, or it reports a failure."""
         if not self._connection.poll(timeout_s):
             raise RankFailed(f"{self} said nothing for {timeout_s:g} s")
         answer = self._connection.recv()
@@ -85,7 +86,7 @@ class Follower:
         return answer.value
 
     def hear_first(self, timeout_s: float) -> None:
-        """Wait for its first word. Raises RankUnfit where it says none."""
+        """Wait for its first message. Raises RankUnfit where none comes."""
         within_s = max(START_S, timeout_s)
         if not self._connection.poll(within_s):
             raise RankUnfit(
@@ -95,7 +96,7 @@ class Follower:
         self.hear(timeout_s)
 
     def listen(self, until_s: float) -> None:
-        """Note its last words, if it says them by `until_s` of `time.perf_counter`."""
+        """Wait for its last words until `until_s` of `time.perf_counter`, and keep them."""
         try:
             while self.last_words is None:
                 self.hear(max(0.0, until_s - time.perf_counter()))
@@ -105,12 +106,12 @@ class Follower:
             self._await_end(max(0.0, until_s - time.perf_counter()))
 
     def end_in_words(self) -> str | None:
-        """How its process has ended; None while it runs."""
+        """How its process has ended, in words; None while it runs."""
         exit_code = self.process.poll()
         return None if exit_code is None else f"{self} {ended_by(exit_code)}"
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         self.process.kill()
         self.end()
 
@@ -124,8 +125,8 @@ class Follower:
 
 @dataclass(frozen=True)
 class OneHost:
-    """The host where all ranks are, as `joined.Hosts` are several. start: makes a rank's follower,
-    with its timeout in seconds"""
+    """The single host of all ranks; `joined.Hosts` is the counterpart for several hosts. start:
+    makes the follower of a rank, with its timeout in seconds"""
 
     start: Callable[[int, float], Follower]
     address: str = OWN_HOST
@@ -134,21 +135,21 @@ class OneHost:
         return self.start(rank, timeout_s)
 
     def close(self) -> None:
-        """Nobody could come."""
+        """Does nothing: no hosts join."""
 
 
 def set_timeout(connection: Connection, option: int, seconds: int) -> None:
-    """Reads (SO_RCVTIMEO) or writes (SO_SNDTIMEO) that wait for so long raise OSError; 0: none."""
+    """Make reads (SO_RCVTIMEO) or writes (SO_SNDTIMEO) raise OSError after `seconds`; 0: never."""
     with socket.socket(fileno=connection.fileno()) as link:
         link.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, 0))
         link.detach()
 
 
 def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
-    """Why an iteration failed at rank 0 with `cause`, by the rank whose fault it was.
+    """Why an iteration failed at rank 0 with `cause`, naming the rank that is to blame.
 
-    One that was ended from outside comes first, then one that says what it failed with; one that
-    says nothing at all while others waited for it is stalled.
+    First comes a rank that reports an error of its own, then a rank whose process has ended. A rank
+    that says nothing, while others waited for it, is stalled.
     """
     until_s = time.perf_counter() + min(_GRACE_S, timeout_s)
     for follower in followers:
@@ -167,7 +168,7 @@ def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: floa
 
 
 def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
-    """End the process: it ends by itself when nothing can come any more."""
+    """End the process: it exits by itself when its connection is closed; else it is killed."""
     connection.close()
     try:
         process.wait(END_S)

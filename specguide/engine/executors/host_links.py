@@ -1,8 +1,9 @@
-"""Owns what hosts whose ranks run one model together say to each other, and over what.
+"""Owns the connections and messages between hosts whose ranks run one model together.
 
-Rank 0's host listens, the others come (`specguide join`). Messages are pickled, so each end must
-know a key first, which both have in the environment (`SPECGUIDE_RANKS_KEY`); what strangers send is
-no message. Nothing is encrypted: such hosts share a network of their own.
+Rank 0's host listens, and the others connect (`specguide join`). Messages are pickled, so each end
+must first prove that it knows a secret key, which both read from the environment
+(`SPECGUIDE_RANKS_KEY`); nothing that strangers send is unpickled. Nothing is encrypted, so such
+hosts need a private network.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from specguide.host import env
 
 _HANDSHAKE_S = 10
 _WATCHED = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_USER_TIMEOUT": 30_000}
-"""Seconds, and milliseconds of the last: a host that does not answer the kernel is gone then."""
+"""Times after which the kernel gives up a host that does not answer: seconds, the last one
+milliseconds."""
 
 
 @dataclass(frozen=True)
 class HostCame:
-    """A host offers to run so many ranks.
+    """A host offers to run `num_ranks` ranks.
 
-    version: of its specguide, and of its torch
+    version: its versions of specguide and torch
     """
 
     num_ranks: int
@@ -36,35 +38,35 @@ class HostCame:
 
 @dataclass(frozen=True)
 class HostRuns:
-    """The host is to run these ranks."""
+    """Tells a host to run these ranks."""
 
     ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class HostRefused:
-    """The host is not wanted, for a reason in words."""
+    """Tells a host that it is refused, and why, in words."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class RankCame:
-    """A rank's process has begun, on a connection of its own."""
+    """The process of a rank has started; sent on a connection of its own."""
 
     rank: int
 
 
 @dataclass(frozen=True)
 class RankEnded:
-    """A rank's process has ended, as words say."""
+    """The process of a rank has ended. words: how"""
 
     rank: int
     words: str
 
 
 def ranks_key() -> bytes:
-    """What both ends know. Raises InvalidParams where none is set."""
+    """The secret key that both ends know. Raises InvalidParams where none is set."""
     key = env.ranks_key()
     if not key:
         raise InvalidParams(
@@ -86,8 +88,8 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def came(link: socket.socket, key: bytes) -> Connection:
-    """The connection of who has come. Raises OSError, and EngineError where it does not know the
-    key."""
+    """Accept a peer that has connected. Returns the connection. Raises OSError, and EngineError
+    where the peer does not know the key."""
     with _handshake(link) as connection:
         deliver_challenge(connection, key)
         answer_challenge(connection, key)
@@ -95,8 +97,8 @@ def came(link: socket.socket, key: bytes) -> Connection:
 
 
 def reach(address: tuple[str, int], key: bytes) -> Connection:
-    """A connection to who listens there. Raises OSError where nobody does, or does no more, and
-    EngineError where it does not know the key."""
+    """Connect to the peer that listens at `address`. Raises OSError where nobody listens there (any
+    more), and EngineError where the peer does not know the key."""
     with _handshake(socket.create_connection(address, _HANDSHAKE_S)) as connection:
         answer_challenge(connection, key)
         deliver_challenge(connection, key)
@@ -105,8 +107,8 @@ def reach(address: tuple[str, int], key: bytes) -> Connection:
 
 @contextmanager
 def _handshake(link: socket.socket) -> Iterator[Connection]:
-    """A link during its handshake. Afterwards the kernel watches it; where the handshake fails it
-    is closed."""
+    """A context for the handshake on a link. It sets keepalive options, by which the kernel notices
+    a peer that is gone. Where the handshake fails, it closes the link."""
     link.setblocking(True)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""Owns `join`, with which a host runs ranks of an engine whose rank 0 is on another one."""
+"""Owns `join`: it runs ranks on this host for an engine whose rank 0 is on another host."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LOOK_S = 0.25
 
 
 def join(address: str, num_ranks: int | None = None) -> None:
-    """Run ranks of the engine whose rank 0 meets others at `address`, HOST:PORT; and again for the
-    next engine there, until this is interrupted.
+    """Run ranks for the engine whose rank 0 listens at `address`, HOST:PORT. When that engine ends,
+    wait there for the next one, until this is interrupted.
 
-    num_ranks: at most; None: as many as there are GPUs here, without GPUs one
-    Raises InvalidParams, and EngineError where it is refused there.
+    num_ranks: most ranks to run; None: one per GPU here, or one where there is no GPU
+    Raises InvalidParams, and EngineError where the engine refuses this host.
     """
     key, place = ranks_key(), host_and_port(address)
     offered = num_ranks or max(1, torch.cuda.device_count())
@@ -58,7 +58,7 @@ def join(address: str, num_ranks: int | None = None) -> None:
 
 
 def _run(connection: Connection, address: str, num_ranks: int) -> None:
-    """The ranks of one engine, to its end."""
+    """Run the ranks of one engine until it ends."""
     connection.send(HostCame(num_ranks, versions()))
     answer = connection.recv()
     if isinstance(answer, HostRefused):
@@ -67,7 +67,7 @@ def _run(connection: Connection, address: str, num_ranks: int) -> None:
     _LOGGER.info("running ranks %s of the engine at %s", answer.ranks, address)
     processes = {rank: _start(address, rank) for rank in answer.ranks}
     try:
-        while not connection.poll(_LOOK_S):  # it says nothing, and then it ends
+        while not connection.poll(_LOOK_S):  # rank 0's host sends nothing; it only closes
             for rank, process in list(processes.items()):
                 if (exit_code := process.poll()) is not None:
                     del processes[rank]
@@ -83,7 +83,7 @@ def _start(address: str, rank: int) -> subprocess.Popen[bytes]:
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End the ranks: they end by themselves when rank 0 is gone, and those that hang are killed."""
+    """Wait for the ranks to end: they do so when rank 0 is gone; those that hang are killed."""
     until_s = time.perf_counter() + END_S
     for process in processes:
         try:
@@ -96,7 +96,7 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
 def run_rank(address: str, rank: int, parent: int) -> None:
     """Entry point of a rank's process.
 
-    address: of rank 0
+    address: address of rank 0
     parent:  id of the process that has started this one
     """
     end_with(parent)

@@ -1,4 +1,4 @@
-"""Owns the ranks of other hosts, as rank 0's host sees them: how their hosts come, and how they
+"""Owns the ranks on other hosts, as rank 0's host sees them: how their hosts join, and how they
 end."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_S = 0.1
 class JoinedHost:
     """A host that runs some of the ranks.
 
-    address: as it is seen from here
+    address: its address as seen from here
     first:   the first of its ranks
     """
 
@@ -46,13 +46,13 @@ class JoinedHost:
         self._is_gone = False
 
     def end_in_words(self, rank: int) -> str | None:
-        """How a rank's process has ended, or how it is lost; None while it runs."""
+        """How a rank's process has ended or was lost, in words; None while it runs."""
         with self._lock:
             self._listen()
         return self._ended.get(rank) or ("is gone with its host" if self._is_gone else None)
 
     def leave(self) -> None:
-        """The host ends its ranks, those that hang too."""
+        """Close the connection, so that the host ends its ranks, also those that hang."""
         with self._lock:
             self._is_gone = True
             self._connection.close()
@@ -67,7 +67,7 @@ class JoinedHost:
 
 
 class JoinedFollower(Follower):
-    """A rank of another host."""
+    """A rank on another host."""
 
     def __init__(
         self, rank: int, timeout_s: float, connection: Connection, host: JoinedHost
@@ -95,15 +95,16 @@ class JoinedFollower(Follower):
 
 
 class Hosts:
-    """Hosts that come to run ranks for which there is no device here, each as many as it offers.
+    """The hosts that join to run the ranks for which there is no device here. Each gets as many
+    ranks as it offers, while there are any left.
 
-    address:  of this host, as the others reach it
-    num_here: ranks of this host: as many as it has GPUs; on a CPU one
+    address:  address of this host, as the others reach it
+    num_here: number of ranks on this host: one per GPU, or one on a CPU
     """
 
     def __init__(self, address: str, num_ranks: int, device: torch.device) -> None:
-        """Listens at `address`, HOST:PORT. Raises InvalidParams, and EngineError where it cannot
-        listen there."""
+        """Listen at `address`, HOST:PORT. Raises InvalidParams, and EngineError where that is
+        impossible."""
         self._key = ranks_key()
         self.address, port = host_and_port(address)
         self.num_here = max(1, torch.cuda.device_count()) if device.type == "cuda" else 1
@@ -123,7 +124,7 @@ class Hosts:
             )
 
     def follower(self, rank: int, timeout_s: float) -> Follower:
-        """The rank, which runs here, or once its host has come."""
+        """The follower of a rank: started here, or on another host, for which this waits."""
         if rank < self.num_here:
             return Follower.started(rank, timeout_s)
         while rank not in self._hosts:
@@ -137,11 +138,11 @@ class Hosts:
         return JoinedFollower(rank, timeout_s, self._ranks.pop(rank), self._hosts[rank])
 
     def close(self) -> None:
-        """Nobody may come any more; those that have stay."""
+        """Stop listening; hosts that have joined stay."""
         self._socket.close()
 
     def _accept(self, timeout_s: float | None) -> None:
-        """Take up one who comes, a host or a rank."""
+        """Accept one connection, of a host or of a rank."""
         self._socket.settimeout(timeout_s)
         with suppress(TimeoutError):
             link, (address, *_) = self._socket.accept()
@@ -171,6 +172,6 @@ class Hosts:
 
 
 def _end(connection: Connection, host: JoinedHost) -> None:
-    """A rank ends by itself when nothing can come any more; its host sees to it."""
+    """End a rank: it exits when its connection is closed; if it hangs, its host kills it."""
     connection.close()
     host.leave()

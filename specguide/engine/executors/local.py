@@ -1,4 +1,4 @@
-"""Owns what an iteration runs on in this process: the loaded models, the caches and the step."""
+"""Owns LocalExecutor: the loaded models, caches, grammar stream and step of this process."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _LOGGER = logging.getLogger(__name__)
 class LocalExecutor:
     """Runs batches on one device, in the process of the loop.
 
-    max_prefill_tokens: most tokens of prompts in a batch
-    caches: of keys and values, the target's and, where it has one, the drafter's
+    max_prefill_tokens: most prompt tokens in a batch
+    caches: the KV caches of the target and, where it has one, of the drafter
     """
 
     step: Step
@@ -84,8 +84,8 @@ class LocalExecutor:
     ) -> LocalExecutor:
         """Allocate caches and buffers for models that are loaded already.
 
-        drafter: as the method's entry loads it; None where the method has no model
-        parts:   None: the usual ones
+        drafter: the model that the method's entry has loaded; None where the method has none
+        parts:   the parts to build it of; None: the default ones
         """
         parts = parts or EngineParts()
         needs = DraftNeeds() if drafter is None else _entry(config).needs(drafter)
@@ -94,7 +94,7 @@ class LocalExecutor:
         grammar = _grammar_stream(config, target, memory.slots, parts.executor)
         step = _step(config, target, drafter, memory, grammar, parts)
         if target.device.type == "cuda":
-            # What was filled on another stream than the step's is there.
+            # Wait for buffers that were filled on another stream than the step's.
             torch.cuda.synchronize(target.device)
         capabilities = Capabilities(
             vocab_size=target.config.vocab_size,
@@ -108,23 +108,23 @@ class LocalExecutor:
         return cls(step, grammar, capabilities, config.max_prefill_tokens, memory.caches)
 
     def execute(self, batch: Batch) -> PendingOutput:
-        """As Executor's. On a CPU the batch has then run."""
+        """See Executor. On a CPU, the batch has run when this returns."""
         processed = {row: self.processors[batch.request_ids[row]] for row in batch.processed}
         return self.step.launch(batch, processed)
 
     def release(self, slots: Sequence[int]) -> None:
-        """As Executor's."""
+        """See Executor."""
         self.step.leave(slots)
 
     def close(self) -> None:
-        """As Executor's: what it has of a GPU's memory beside the weights is given back."""
+        """See Executor. Frees the KV caches in a GPU's memory."""
         with suppress(RuntimeError):  # a device that has failed gives nothing back
             self.grammar.forward.synchronize()
             for cache in self.caches:
                 cache.free()
 
     def warm_up(self) -> None:
-        """Have all graphs captured and all kernels compiled, while no slot has a request."""
+        """See Executor."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
             with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
@@ -135,8 +135,8 @@ class LocalExecutor:
 def load_models(
     config: ResolvedConfig, ranks: Ranks = ONE_RANK, stage: Stage = ONE_STAGE
 ) -> tuple[Decoder, Any]:
-    """Target, what this rank has of it, and drafter, None where the method has no model; sets
-    torch's number of CPU threads. Raises as `LocalExecutor.load`."""
+    """Load this rank's part of the target, and the drafter, which is None where the method has no
+    model. Sets torch's number of CPU threads. Raises as `LocalExecutor.load` does."""
     device, dtype = torch.device(config.device), getattr(torch, config.dtype)
     torch.set_num_threads(env.num_forward_threads())
     free_unused(device)
@@ -157,8 +157,8 @@ def load_models(
 
 
 def _share_memory(target: Decoder, needs: DraftNeeds) -> None:
-    """Ranks that sum in memory that they share allocate it while all of them are known to be there,
-    and before the cache takes what is left."""
+    """Allocate the memory in which ranks sum, while all ranks are known to be present, and before
+    the KV cache takes the memory that is left."""
     peers = target.ranks.collectives.peers
     own_dim = target.config.hidden_size
     for dim in {own_dim, needs.summed_dim or own_dim}:
@@ -242,7 +242,7 @@ def _grammar_stream(
 
 
 def _lookup(config: ResolvedConfig) -> native.LookupSource | None:
-    """Where the method finds its drafts without a model."""
+    """The source in which the method looks its drafts up; None where it has none."""
     lookup = _entry(config).lookup
     return lookup(config.spec) if config.spec and lookup else None
 

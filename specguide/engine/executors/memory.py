@@ -1,4 +1,5 @@
-"""Owns what an executor allocates once its models are loaded: the caches and the slot table."""
+"""Owns the memory that an executor allocates once its models are loaded: KV caches and slot
+table."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from specguide.speculation.drafters import KeyShape, keys_of
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
 _SHORTEST = 2
-"""Tokens of the shortest context: a prompt and an output."""
+"""Tokens of the shortest context: one of prompt, one of output."""
 _LIBRARY_BYTES = 1 << 30
 """Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
@@ -37,14 +38,15 @@ class Memory:
 
     @property
     def caches(self) -> tuple[KVCache, ...]:
-        """The target's and, where it has one, the drafter's."""
+        """The target's cache and, where it has one, the drafter's."""
         return (self.cache,) if self.draft_cache is None else (self.cache, self.draft_cache)
 
     @classmethod
     def allocate(
         cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None
     ) -> Memory:
-        """Raises InvalidParams where the device has too little, or no such cache."""
+        """Allocate it. Raises InvalidParams where the device has too little memory, or does not
+        support the cache's dtype."""
         keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
@@ -77,14 +79,14 @@ class Memory:
 
 
 def _keys_of_target(target: Decoder) -> KeyShape:
-    """The target's keys, of the layers and heads that this rank has."""
+    """The shape of the target's keys, for the layers and heads of this rank."""
     num_layers, num_heads, head_dim = keys_of(target)
     return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 
 def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:
-    """The same with the longest context that the cache has room for. Raises InvalidParams where
-    there is none."""
+    """The same with max_model_len lowered to what the cache has room for. Raises InvalidParams
+    where it has no room at all."""
     longest = size.num_pages * size.page_size - _num_behind(config)
     if longest < _SHORTEST:
         raise InvalidParams(
@@ -98,19 +100,19 @@ def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig,
 
 
 def _num_pages(config: ResolvedConfig, length: int) -> int:
-    """Most pages of one request of so many tokens."""
+    """Most pages of one request of `length` tokens."""
     return -(-(length + _num_behind(config)) // config.cache.page_size)
 
 
 def _num_behind(config: ResolvedConfig) -> int:
-    """Most tokens behind a request's last one: one that has ended runs along until the host knows,
-    by the drafts of two iterations."""
+    """Most positions that a request uses behind its last token: after its end it still runs until
+    the host knows, which takes the drafts of two iterations."""
     return config.layout.num_drafts + config.layout.num_positions + 1
 
 
 def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
-    """The dtype of keys and values, a drafter's too. Raises InvalidParams where the GPU does not
-    have it."""
+    """The dtype of keys and values, also of a drafter's. Raises InvalidParams where the GPU does
+    not support it."""
     dtype: torch.dtype = getattr(torch, config.cache_dtype)
     if dtype != FLOAT8:
         return dtype
@@ -148,13 +150,13 @@ def _cache_size(
 
 
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:
-    """Upper bound of what iterations hold at once beside weights and cache, bytes.
+    """Upper bound of the memory that iterations need beside weights and cache, bytes.
 
-    max_prefill_tokens, num_nodes: most tokens of prompts in an iteration, and nodes of all slots
+    max_prefill_tokens, num_nodes: most prompt tokens in an iteration, and nodes of all slots
 
-    Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the
-    residual stream twice, the products before and after the activation, and queries, keys and
-    values; and, of the logits, themselves and what adjusting and scoring them takes in float32.
+    Eager iterations and captured graphs have separate memory pools. Each pool holds, for one layer,
+    the residual stream twice, the products before and after the activation, and queries, keys and
+    values; and the logits, with the float32 copies that adjusting and scoring them takes.
     """
     config = target.config
     widths = (

@@ -1,7 +1,7 @@
-"""Owns the process of a rank other than 0: it runs what rank 0 says, in the same order.
+"""Owns the process of a rank other than 0: it carries out the messages of rank 0, in order.
 
-Messages are pickled, over a pair of sockets that rank 0 has made for it alone, or over a link
-between hosts.
+Messages are pickled. They go over a private pair of sockets from rank 0, or over a link between
+hosts.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from specguide.parallel import CollectiveFailed, Meeting, Ranks, Stage, connect_
 
 @dataclass(frozen=True)
 class RankBuild:
-    """What each rank is built of; it goes to other processes by pickle.
+    """How each rank is built; it is pickled for other processes.
 
-    load:  as `load_models`
-    parts: of its executor
+    load:  loads the models, as `load_models` does
+    parts: the parts of its executor
     """
 
     load: Callable[[ResolvedConfig, Ranks, Stage], tuple[Decoder, Any]] = load_models
@@ -42,7 +42,7 @@ class RankBuild:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rank runs; the first message to it."""
+    """The first message to a rank: what it is to run."""
 
     config: ResolvedConfig
     meeting: Meeting
@@ -59,33 +59,33 @@ class Execute:
 
 @dataclass(frozen=True)
 class Collect:
-    """Wait for the oldest batch that is under way, and say its digest."""
+    """Message to wait for the oldest batch under way, and to answer with its digest."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Requests have left these slots."""
+    """Message to clear slots; see Executor.release."""
 
     slots: Sequence[int]
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """As Executor.warm_up."""
+    """Message to warm up; see Executor.warm_up."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a rank answers: that it has come so far, or the digest of an output."""
+    """A rank's answer: that it has reached a stage, or the digest of an output."""
 
     value: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """What a rank has failed with, in words.
+    """A rank's failure, in words.
 
-    is_ours: it failed by itself; else another rank did not come
+    is_ours: the rank failed by itself; else another rank did not take part
     """
 
     words: str
@@ -96,8 +96,8 @@ READY, LOADED = Said("ready"), Said("loaded")
 
 
 def digest(output: StepOutput) -> str:
-    """A digest of the tokens that count and of how many there are. It is the same on all ranks, or
-    one of them is wrong."""
+    """A digest of the tokens that count, and of their numbers. If it differs between ranks, one of
+    them is wrong."""
     places = torch.arange(output.tokens.shape[1])
     counted = output.tokens.cpu() * (places < output.num_tokens.cpu()[:, None])
     state = hashlib.blake2b(output.num_tokens.cpu().to(torch.int64).numpy().tobytes())
@@ -120,16 +120,16 @@ def run(connection: Connection) -> None:
 
 
 def checkpoints_of(plan: Plan) -> str:
-    """Hashes of a rank's checkpoints, by which hosts know that they have the same; ranks of one
-    host read the same files."""
+    """Hashes of a rank's checkpoints, by which hosts check that they have the same ones; "" where
+    all ranks are on one host, and read the same files."""
     if plan.config.rank_address is None:
         return ""
     return " ".join(map(identity, checkpoints(plan.config)))
 
 
 def load_part(plan: Plan, store: Any = None) -> tuple[Decoder, Any]:
-    """What a rank has of the models, once all have met; store: rank 0's own. Raises as
-    `load_models`."""
+    """Meet the other ranks, and load this rank's part of the models. store: on rank 0, its own.
+    Raises as `load_models` does."""
     config = plan.config
     ranks, stage = connect_stages(
         plan.meeting,
@@ -146,7 +146,7 @@ def load_part(plan: Plan, store: Any = None) -> tuple[Decoder, Any]:
 def obey(
     order: Any, executor: LocalExecutor, pending: deque[PendingOutput], connection: Connection
 ) -> None:
-    """Carry out one message."""
+    """Carry out one message of rank 0."""
     match order:
         case Execute(batch):
             pending.append(executor.execute(batch))
@@ -160,7 +160,7 @@ def obey(
 
 
 def obey_rank_0(connection: Connection) -> None:
-    """`run`, and end this process; a failure is said first."""
+    """`run`, and end this process; a failure is reported first."""
     try:
         run(connection)
     except (EOFError, ConnectionError):  # rank 0 is done, or gone
@@ -175,7 +175,7 @@ def obey_rank_0(connection: Connection) -> None:
 def main(file_descriptor: int, parent: int) -> None:
     """Entry point of the process.
 
-    file_descriptor: of its end of the sockets
+    file_descriptor: its end of the pair of sockets
     parent:          id of rank 0's process
     """
     end_with(parent)

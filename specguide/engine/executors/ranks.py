@@ -1,5 +1,5 @@
-"""Owns the executor of several ranks: rank 0 in this process, each other one in a process of its
-own, all running the same step."""
+"""Owns the executor of several ranks: rank 0 is in this process, each other rank in a process of
+its own, and all run the same step."""
 
 from __future__ import annotations
 
@@ -48,26 +48,27 @@ from specguide.speculation import Step
 _LOAD_TIMEOUT_S = 1800.0
 _LEAVE_S = 5.0
 _OF_WAITS = (CollectiveFailed, RankFailed, DistStoreError, EOFError, OSError)
-"""Errors of rank 0 where another one has not come."""
+"""Errors at rank 0 that mean that another rank did not take part."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedOutput:
-    """An output that counts once all ranks have the same."""
+    """An output that counts only if all ranks have the same."""
 
     pending: PendingOutput
     executor: RanksExecutor
 
     def result(self) -> StepOutput:
-        """As PendingOutput's. Raises EngineError that names a rank with another output."""
+        """See PendingOutput. Raises EngineError that names a rank with another output."""
         return self.executor.agreed(self.pending)
 
 
 class RanksExecutor:
-    """An `Executor`. Rank 0's grammar stream walks, and sends its rows within the step.
+    """An `Executor`. The grammar runs on rank 0, which sends its rows to the others within the
+    step.
 
-    Once anything has failed, all ranks are ended and nothing is executed any more.
+    After any failure, all ranks are ended and nothing is executed any more.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class RanksExecutor:
         timeout_s: float,
         collectives: Iterable[Collectives],
     ) -> None:
-        """own: rank 0's; followers: the others, which have loaded; collectives: of rank 0"""
+        """own: rank 0's executor; followers: the other ranks, loaded; collectives: those of rank
+        0"""
         self._own, self._followers, self._timeout_s = own, followers, timeout_s
         collectives = tuple(collectives)
         self._watch = Watch(followers, partial(_abort, collectives))
@@ -91,11 +93,11 @@ class RanksExecutor:
         start: Callable[[int, float], Follower] = Follower.started,
         build: RankBuild | None = None,
     ) -> RanksExecutor:
-        """Start the ranks, and load on each its part. Raises as `LocalExecutor.load`, and
-        EngineError for a rank that does not come.
+        """Start the ranks, and load its part of the models on each. Raises as `LocalExecutor.load`
+        does, and EngineError for a rank that does not come.
 
         start: makes the follower of a rank, with its timeout in seconds
-        build: what each rank is built of; None: the usual
+        build: how each rank is built; None: the default
         """
         timeout_s = config.rank_timeout_s
         build = build or RankBuild()
@@ -144,35 +146,35 @@ class RanksExecutor:
 
     @property
     def process_ids(self) -> list[int]:
-        """Process ids of the ranks from 1 on that are on this host."""
+        """Process ids of the ranks 1 and up that are on this host."""
         return [it.process.pid for it in self._followers if it.address is None]
 
     def execute(self, batch: Batch) -> PendingOutput:
-        """As Executor's. Raises EngineError that names the rank whose fault it was."""
+        """See Executor. Raises EngineError that names the rank that is to blame."""
         return CheckedOutput(self._together(Execute(batch), lambda: self._own.execute(batch)), self)
 
     def release(self, slots: Sequence[int]) -> None:
-        """As Executor's."""
+        """See Executor."""
         if slots and self._failure is None:
             self._together(Release(tuple(slots)), lambda: self._own.release(slots))
 
     def warm_up(self) -> None:
-        """As Executor's."""
+        """See Executor."""
         self._together(WarmUp(), self._own.warm_up)
         self._guarded(lambda: _hear(self._followers, _LOAD_TIMEOUT_S))
 
     def close(self) -> None:
-        """As Executor's."""
+        """See Executor."""
         for follower in self._followers:
             follower.end()
         self._leave()
         self._failure = self._failure or EngineError("the engine's ranks were closed")
 
     def agreed(self, pending: PendingOutput) -> StepOutput:
-        """The oldest output under way, compared with that of all ranks.
+        """The oldest output under way, after it was compared with that of all ranks.
 
-        Rank 0 waits for the others' words before it waits for its own device, on which nothing
-        would end a wait for a rank that is gone.
+        Rank 0 waits for the others' digests before it waits for its own device, since nothing would
+        end a device's wait for a rank that is gone.
         """
         self._together(Collect(), lambda: None)
         theirs = self._guarded(
@@ -191,7 +193,7 @@ class RanksExecutor:
         return output
 
     def _together(self, message: object, own: Callable[[], T]) -> T:
-        """Tell the others, and do the same here."""
+        """Send a message to the other ranks, and do the same here."""
 
         def run() -> T:
             for follower in self._followers:
@@ -211,7 +213,8 @@ class RanksExecutor:
         raise AssertionError("unreachable")
 
     def _stop(self, failure: EngineError, cause: BaseException | None = None) -> None:
-        """All ranks end; the others of a failed iteration may wait for what never comes."""
+        """End all ranks and raise the failure. The other ranks may be waiting for a part of the
+        failed iteration that never comes."""
         self._failure = failure
         _kill(self._followers)
         self._leave()
@@ -227,13 +230,14 @@ def _place(config: ResolvedConfig, start: Callable[[int, float], Follower]) -> H
 
 
 def _on_device(config: ResolvedConfig, index: int) -> ResolvedConfig:
-    """Each has a device of its own. All trace where rank 0 does, so that they capture the same."""
+    """The configuration of a rank, with its own device. All ranks trace if rank 0 does, so that
+    they capture the same graphs."""
     device = f"cuda:{index}" if torch.device(config.device).type == "cuda" else config.device
     return replace(config, device=device)
 
 
 def _check_devices(config: ResolvedConfig) -> None:
-    """Raises InvalidParams where there are fewer than ranks."""
+    """Raises InvalidParams where there are fewer GPUs than ranks."""
     num_devices = torch.cuda.device_count()
     if torch.device(config.device).type == "cuda" and num_devices < config.num_ranks:
         raise InvalidParams(
@@ -244,8 +248,8 @@ def _check_devices(config: ResolvedConfig) -> None:
 
 
 def _leave(step: Step, collectives: Iterable[Collectives], watch: Watch) -> None:
-    """End what this process does with others. NCCL's part comes to its end only once the graphs
-    that it is captured in are gone."""
+    """End this process's part in the collectives. NCCL ends only once the graphs are gone in which
+    its calls were captured."""
     watch.end()
     threads = _abort(collectives)
     step.forget_graphs()
@@ -254,7 +258,7 @@ def _leave(step: Step, collectives: Iterable[Collectives], watch: Watch) -> None
 
 
 def _abort(collectives: Iterable[Collectives]) -> list[threading.Thread]:
-    """Abort, on threads of their own."""
+    """Abort all collectives, each on a new thread. Returns the threads."""
     threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
     for thread in threads:
         thread.start()
@@ -267,8 +271,8 @@ def _hear(followers: list[Follower], timeout_s: float) -> None:
 
 
 def _check_checkpoints(followers: list[Follower], own_plan: Plan) -> None:
-    """Raise RankUnfit for a rank of a host that has other checkpoints: sums of other weights are
-    alike on all ranks, and wrong."""
+    """Raise RankUnfit for a rank whose host has other checkpoints. Digests would not show that:
+    sums over different weights are equal on all ranks, but wrong."""
     ours = checkpoints_of(own_plan)
     for follower in followers:
         if follower.hear(_LOAD_TIMEOUT_S) != ours:
@@ -280,7 +284,7 @@ def _check_checkpoints(followers: list[Follower], own_plan: Plan) -> None:
 
 
 def _told(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
-    """What failed at rank 0 with `cause`, by the rank whose fault it was."""
+    """Why rank 0 failed with `cause`, in words that name the rank that is to blame."""
     if isinstance(cause, RankUnfit):
         return str(cause)
     if isinstance(cause, _OF_WAITS) or any(follower.end_in_words() for follower in followers):

@@ -1,5 +1,4 @@
-"""Owns Watch, which looks after a call of rank 0's that may wait on its device for a rank that is
-gone."""
+"""Owns Watch: it ends calls of rank 0 that wait on its device for a rank that is gone."""
 
 from __future__ import annotations
 
@@ -11,22 +10,22 @@ from typing import Protocol
 
 _LOOK_S = 0.25
 _GRACE_S = 2.0
-"""Time for a call to find out by itself."""
+"""Seconds in which a call may still find out by itself that a rank is gone."""
 
 
 class Watched(Protocol):
     """A rank's process."""
 
     def end_in_words(self) -> str | None:
-        """How it has ended; None while it runs."""
+        """How it has ended, in words; None while it runs."""
 
 
 class Watch:
-    """A thread that ends what waits once a rank's process is gone: the caller itself may be in a
-    call of CUDA's that returns no sooner."""
+    """A thread that ends the kernels that wait once a rank's process is gone. The caller cannot do
+    it: it may be inside a CUDA call that does not return before."""
 
     def __init__(self, ranks: Sequence[Watched], abort: Callable[[], object]) -> None:
-        """abort: ends what waits; called once, on the thread"""
+        """abort: ends all kernels that wait; called once, on the watching thread"""
         self._ranks, self._abort = ranks, abort
         self._since_s: float | None = None
         self._is_over = threading.Event()
@@ -34,7 +33,7 @@ class Watch:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Watch a call."""
+        """A context; watches the call inside."""
         self._since_s = time.perf_counter()
         try:
             yield
@@ -42,7 +41,7 @@ class Watch:
             self._since_s = None
 
     def end(self) -> None:
-        """Nothing is watched any more."""
+        """Stop watching."""
         self._is_over.set()
 
     def _run(self) -> None:
