@@ -1,5 +1,5 @@
-"""Owns the thread that steps an engine for asyncio code. No other thread touches the engine while
-it runs."""
+"""Owns the thread that steps an engine for asyncio code. While it runs, no other thread touches the
+engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class _Commands:
-    """Calls that are yet to be made, from any thread."""
+    """An `Inbox`: a queue of calls to the loop, filled from any thread."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__
@@ -56,7 +56,7 @@ class _Commands:
 
 
 class _Mailboxes:
-    """Brings deltas to their mailboxes, in one go for each event loop."""
+    """An `Outbox` that puts deltas into mailboxes, with one call for each event loop."""
 
     def send(self, news: Sequence[tuple[Mailbox, RequestDelta]]) -> Sequence[Mailbox]:
         gone: list[Mailbox] = []
@@ -69,19 +69,19 @@ class _Mailboxes:
         return gone
 
     def fail(self, error: EngineError) -> None:
-        """`health` tells it."""
+        """Does nothing: `health` reports the failure."""
 
 
 class AsyncEngine:
-    """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any
-    event loop.
+    """Runs an engine in a thread of its own, and streams its outputs to asyncio code in any event
+    loop.
 
-    The thread sleeps while there is nothing to do. It never waits for a reader. Each request that
-    has ended is logged as one line of JSON by the logger "specguide.requests", level INFO.
+    The thread sleeps while there is nothing to do, and never waits for a reader. The logger
+    "specguide.requests" writes one line of JSON, level INFO, for each request that has ended.
 
-    engine:      is this object's from now on, and closed by it
+    engine:      belongs to this object from now on, which closes it
     max_waiting: most requests under way beyond the engine's slots; each sample counts
-    max_wait_s: longest that a request is probably to wait for a slot, seconds
+    max_wait_s: a request is refused if it would probably wait longer for a slot, seconds
     max_unfinished: most requests under way in all
     """
 
@@ -103,7 +103,7 @@ class AsyncEngine:
 
     @property
     def health(self) -> EngineHealth:
-        """Unhealthy once the engine has failed, for good, and once it is being closed."""
+        """Unhealthy for good once the engine has failed or is being closed."""
         cause = self._loop.failure or (
             EngineClosed("the engine is being closed") if self._is_closing else None
         )
@@ -122,15 +122,15 @@ class AsyncEngine:
         priority: int = 0,
         client: str = "",
     ) -> RequestStream:
-        """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a
-        running event loop.
+        """Continue a prompt, given as text or token ids: `async for delta in engine.generate(…)`.
+        Needs a running event loop.
 
         priority: each step is worth a head start, see scheduler.sequence
         client:   who asks; clients that wait take turns
-        What is wrong with the request later, its guide say, is its last delta's `error`. Raises
-        InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
-        where too many requests are under way or it would wait too long, EngineError where the
-        engine has failed, EngineClosed where it is closed.
+        Errors that are found later, for example in its guide, are the `error` of its last delta.
+        Raises InvalidParams for a wrong prompt and for more samples than there is ever room for,
+        QueueFull where too many requests are under way or it would wait too long, EngineError where
+        the engine has failed, EngineClosed where it is closed.
         """
         params = params or SamplingParams()
         arrival_s = time.perf_counter()
@@ -154,21 +154,21 @@ class AsyncEngine:
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
-        """As Engine.grammar_of."""
+        """See Engine.grammar_of."""
         return self._engine.grammar_of(params)
 
     async def spans(self) -> list[Span]:
-        """As Engine.spans, between two iterations. Raises EngineError where the engine's thread has
-        no time for it."""
+        """See Engine.spans; called between two iterations. Raises EngineError where the engine's
+        thread does not answer in time."""
         found: Future[list[Span]] = Future()
         self._commands.put(partial(_answer, found, self._engine.spans))
         return await in_time(asyncio.wrap_future(found))
 
     async def refresh_stats(self) -> None:
-        """`stats` are those of now, always."""
+        """Does nothing: `stats` are always up to date."""
 
     def stats(self) -> EngineStats:
-        """What the engine has done, and how it stands. From any thread."""
+        """See Engine.stats. From any thread."""
         return self._engine.stats()
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:
@@ -183,7 +183,7 @@ class AsyncEngine:
         if is_first:
             self._commands.put(partial(self._loop.begin_close, timeout_s))
         report = await asyncio.shield(asyncio.wrap_future(self._closed))
-        self._thread.join()  # else it may let go of the engine while the process ends
+        self._thread.join()  # else it might release the engine while the process ends
         return report
 
     async def __aenter__(self) -> AsyncEngine:
@@ -203,5 +203,5 @@ def _answer(asked: Future[T], ask: Callable[[], T]) -> None:
     if asked.set_running_or_notify_cancel():
         try:
             asked.set_result(ask())
-        except Exception as error:  # is whose asked
+        except Exception as error:  # goes to the caller who waits for the answer
             asked.set_exception(error)

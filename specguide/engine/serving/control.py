@@ -1,5 +1,5 @@
-"""Owns what the supervisor of a service and its processes tell each other, over pipes of
-`multiprocessing`."""
+"""Owns the messages between the supervisor of a service and its processes, over `multiprocessing`
+pipes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from specguide.errors import EngineError, InvalidParams
 
 @dataclass(frozen=True)
 class CorePlan:
-    """What a core is started with.
+    """The settings with which a core is started.
 
-    address:     of its socket, for ZeroMQ
+    address:     ZeroMQ address of its socket
     max_waiting: most requests under way beyond the engine's slots; each sample counts
-    max_wait_s:  longest that a request is probably to wait for a slot, seconds
-    may_restart: another core follows one whose engine fails, so that it ends with its engine
-    log_requests: write a line of JSON on standard error for each request that has ended
+    max_wait_s:  a request is refused if it would probably wait longer for a slot, seconds
+    may_restart: if its engine fails, the core ends, and the supervisor starts another one
+    log_requests: write a line of JSON to standard error for each request that has ended
     """
 
     config: EngineConfig
@@ -37,7 +37,7 @@ class CorePlan:
 class CoreFacts:
     """Sent by a core that is ready: what fronts must know of its engine.
 
-    cache_size: of the KV cache, in words
+    cache_size: size of the KV cache, in words
     """
 
     config: ResolvedConfig
@@ -50,54 +50,54 @@ class CoreFacts:
 
 @dataclass(frozen=True)
 class StartFailure:
-    """Sent by a core whose engine cannot be built. is_user_error: a user can mend it"""
+    """Sent by a core whose engine cannot be built. is_user_error: the user can fix the cause"""
 
     message: str
     is_user_error: bool
 
     def error(self) -> InvalidParams | EngineError:
-        """What to raise for it."""
+        """The error to raise for it."""
         return (InvalidParams if self.is_user_error else EngineError)(self.message)
 
 
 @dataclass(frozen=True)
 class FrontReady:
-    """Sent by a front that listens."""
+    """Sent by a front once it listens."""
 
 
 @dataclass(frozen=True)
 class CoreUp:
-    """Sent to a front: the core takes requests at this address of ZeroMQ."""
+    """Sent to a front: the core takes requests at this ZeroMQ address."""
 
     address: str
 
 
 @dataclass(frozen=True)
 class CoreDown:
-    """Sent to a front: the core is gone, and all requests with it. cause: in words"""
+    """Sent to a front: the core is gone, and all its requests with it. cause: why, in words"""
 
     cause: str
 
 
 @dataclass(frozen=True)
 class FrontLeft:
-    """Sent to the core: a front is gone; nobody reads what its requests generate."""
+    """Sent to the core: a front is gone, and nobody reads the outputs of its requests."""
 
     front: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Sent to a front: take no more requests. drain_s: what those under way are given, seconds
+    """Sent to a front: take no more requests. drain_s: seconds for the requests under way to end
 
-    To the core: all fronts are gone.
+    Sent to the core: all fronts are gone.
     """
 
     drain_s: float
 
 
 def order_of(control: Connection) -> Any:
-    """What the supervisor says next; where it is gone, this process ends."""
+    """The supervisor's next message. Ends this process where the supervisor is gone."""
     try:
         return control.recv()
     except EOFError:

@@ -1,4 +1,5 @@
-"""Owns the core of a service: a process with an engine and its loop alone, which fronts talk to."""
+"""Owns the core of a service: a process that has only the engine and its loop, and that fronts send
+requests to."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from specguide.errors import (
 from specguide.host.processes import live_with, settle
 
 _FLUSH_MS = 500
-"""Time for what is still to be sent when the core ends."""
+"""Longest time to send the remaining messages when the core ends, milliseconds."""
 _LOGGER = logging.getLogger(__name__)
 
 Key = tuple[bytes, int]
@@ -49,10 +50,10 @@ Key = tuple[bytes, int]
 
 
 class Fronts:
-    """Inbox and outbox of a core's loop: what fronts and the supervisor say, and what fronts are
-    told. Touched by the loop's thread alone, `wake` excepted.
+    """Inbox and outbox of a core's loop: it reads the messages of fronts and of the supervisor, and
+    sends deltas and answers to fronts. Only the loop's thread uses it, except for `wake`.
 
-    loop: set before anything is taken
+    loop: must be set before the first `take`
     """
 
     loop: EngineLoop[Key]
@@ -63,7 +64,7 @@ class Fronts:
         self._names: set[bytes] = set()
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
         for option in (zmq.SNDHWM, zmq.RCVHWM):
-            self._socket.setsockopt(option, 0)  # nothing is ever dropped
+            self._socket.setsockopt(option, 0)  # no limit, so no message is dropped
         self._socket.setsockopt(zmq.LINGER, _FLUSH_MS)
         self._socket.bind(plan.address)
         self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -80,7 +81,7 @@ class Fronts:
             os.eventfd_read(self._wakes)
         if self._socket in ready:
             self._read()
-        if self._control.fileno() in ready:  # behind what a front that is gone has still asked
+        if self._control.fileno() in ready:  # last, after the messages of a front that is gone
             self._obey()
 
     def send(self, news: Sequence[tuple[Key, RequestDelta]]) -> Sequence[Key]:
@@ -98,8 +99,8 @@ class Fronts:
             self.end(1)
 
     def end(self, exit_code: int) -> NoReturn:
-        """Send what is still to be sent, and end the process: threads of libraries would hold up an
-        orderly end."""
+        """Send the remaining messages, and end the process at once: threads of libraries would
+        delay an orderly end."""
         self._socket.close()
         zmq.Context.instance().term()
         logging.shutdown()
@@ -131,7 +132,8 @@ class Fronts:
                 self._carry_out(front, message)
 
     def _refuse_unread(self, front: bytes, number: int | None, cause: Exception) -> None:
-        """What a message was about ends, if that is known: nobody may wait for ever."""
+        """End the request that an unreadable message was about, if that is known, so that nobody
+        waits for ever."""
         if number is None:
             return
         self.loop.cancel((front, number))
@@ -186,9 +188,10 @@ class Fronts:
 
 
 def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
-    """A core's process, to its end. Exit codes: 0 once told to stop, 1 where its engine failed."""
+    """Run the process of a core until it ends. Exit codes: 0 after Stop, 1 where its engine
+    failed."""
     live_with(parent_pid, "specguide-core")
-    tqdm.set_lock(threading.RLock())  # its own would outlive a process that is killed
+    tqdm.set_lock(threading.RLock())  # tqdm's own lock would outlive a process that is killed
     try:
         engine = Engine(plan.config, makes_texts=False)
         engine.warm_up()
@@ -213,7 +216,7 @@ def _log_requests() -> None:
 
 
 def facts_of_core(engine: Engine, max_unfinished: int) -> CoreFacts:
-    """What fronts must know of an engine."""
+    """The facts about an engine that fronts must know."""
     return CoreFacts(
         engine.config,
         engine.vocab_size,

@@ -14,10 +14,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class CoreLink:
-    """A connection to one core. Of its event loop's thread alone.
+    """A connection to one core. Only its event loop's thread may use it.
 
-    address: of the core's socket
-    name:    of this front, by which the core tells it from others
+    address: address of the core's socket
+    name:    name of this front, by which the core distinguishes fronts
     take:    called with each message
     """
 
@@ -38,17 +38,17 @@ class CoreLink:
         self._loop.add_reader(self._fd, self._read)
 
     def send(self, number: int, message: wire.Message) -> None:
-        """Never waits. Raises OverflowError for a number of more than 64 bits.
+        """Send a message. Never waits. Raises OverflowError for an integer of more than 64 bits.
 
-        number: of its request or question
+        number: the number of its request or question
         """
         frames = (wire.number_frame(number), wire.ENCODER.encode(message))
         self._socket.send_multipart(frames, zmq.NOBLOCK)
-        if self._has_unread():  # the socket tells the event loop of it only once
+        if self._has_unread():  # the socket notifies the event loop only once
             self._loop.call_soon(self._read)
 
     def close(self) -> None:
-        """What was not sent yet is dropped."""
+        """Close the connection; messages that were not sent yet are dropped."""
         self._loop.remove_reader(self._fd)
         self._socket.close()
 

@@ -1,4 +1,4 @@
-"""Owns what was sent of a sample under way, and makes the deltas that are yet to be sent."""
+"""Owns how much of each sample under way was sent, and makes its next delta."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specguide.request_records import RequestMetrics
 class Live:
     """A sample under way: its request, and how many of its tokens and iterations were sent.
 
-    sample:  which of its prompt's samples it is
+    sample:  index among the samples of its prompt
     request: None where the engine had failed before it was added
     """
 
@@ -26,8 +26,8 @@ class Live:
     num_iterations_sent: int = 0
 
     def take(self, failure: EngineError | None) -> RequestDelta | None:
-        """What is new, if anything is; the last delta where its request has ended or the engine has
-        failed."""
+        """The next delta; None where nothing is new. It is the last one where the request has
+        ended, or the engine has failed."""
         request = self.request
         if request is None:
             return None if failure is None else self.fail(failure)
@@ -46,12 +46,12 @@ class Live:
         )
 
     def fail(self, failure: EngineError) -> RequestDelta:
-        """The last delta where there is nothing to add to what was sent."""
+        """The last delta of a failure, without new output."""
         metrics = RequestMetrics() if self.request is None else self.request.metrics
         return RequestDelta("", (), "error", error=failure, metrics=metrics, index=self.sample)
 
     def _news(self, request: Request, *, is_last: bool) -> RequestDelta:
-        """What was not sent yet, and from now on is."""
+        """The output that was not sent yet; it counts as sent from now on."""
         params, num_sent = request.params, self.num_sent
         num_iterations = self.num_iterations_sent
         self.num_sent, self.num_iterations_sent = len(request.output_ids), len(request.iterations)

@@ -1,5 +1,5 @@
-"""Owns the loop of an engine that serves: commands in, iterations, deltas out, failure and
-closing."""
+"""Owns the loop of a serving engine: it takes commands, runs iterations, sends deltas, and handles
+failure and closing."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ REQUEST_LOGGER = logging.getLogger("specguide.requests")
 
 
 class Inbox(Protocol):
-    """Where commands to a loop come from."""
+    """The source of commands to a loop."""
 
     def take(self, wait_s: float) -> None:
-        """Carry out the commands there are. Waits for the first one, wait_s seconds at most."""
+        """Carry out all commands that have come. Waits at most wait_s seconds for the first."""
 
     def wake(self) -> None:
-        """End a wait, from any thread."""
+        """End a wait of `take`. From any thread."""
 
 
 class Outbox(Protocol[K]):
-    """Where a loop's deltas go. K: the key of their request"""
+    """The destination of a loop's deltas. K: the key of a request"""
 
     def send(self, news: Sequence[tuple[K, RequestDelta]]) -> Sequence[K]:
         """Send the deltas of one iteration. Never waits. Returns the keys of requests whose readers
         are gone."""
 
     def fail(self, error: EngineError) -> None:
-        """The engine has failed, and all deltas were sent."""
+        """Report that the engine has failed; called after all deltas were sent."""
 
 
 class EngineLoop(Generic[K]):
-    """Steps an engine, on the thread that calls `run`; the others are called by commands, on this
-    thread too. K: what tells a request from others.
+    """Steps an engine on the thread that calls `run`. Commands call the other methods, on the same
+    thread. K: the key of a request.
 
-    Each request that has ended is logged as one line of JSON by the logger "specguide.requests",
-    level INFO.
+    The logger "specguide.requests" writes one line of JSON, level INFO, for each request that has
+    ended.
 
-    failure:   why the engine can run no more; None while it can
-    num_ended: samples that have ended
+    failure:   why the engine cannot run any more; None while it can
+    num_ended: number of samples that have ended
     """
 
     def __init__(self, engine: Engine, inbox: Inbox, outbox: Outbox[K]) -> None:
@@ -69,7 +69,7 @@ class EngineLoop(Generic[K]):
 
     @property
     def num_live(self) -> int:
-        """Samples under way."""
+        """Number of samples under way."""
         return sum(map(len, self._live.values()))
 
     @property
@@ -79,7 +79,7 @@ class EngineLoop(Generic[K]):
 
     @property
     def is_closing(self) -> bool:
-        """`begin_close` was called."""
+        """Whether `begin_close` was called."""
         return self._close_at_s < math.inf
 
     def run(self) -> CloseReport:
@@ -92,14 +92,14 @@ class EngineLoop(Generic[K]):
                 if self._engine.failure is not None and self.failure is None:
                     raise self._engine.failure
                 self._publish()
-            except BaseException as cause:  # whatever it was, an exit too, nobody may wait for ever
+            except BaseException as cause:  # even an exit: no reader may wait for ever
                 self._fail(cause)
         return self._end_close()
 
     def add(self, key: K, num_samples: int, add: Callable[..., Request]) -> None:
-        """Take the samples of a request. What is wrong with it is told by its deltas.
+        """Add the samples of a request. Its errors come with its deltas.
 
-        add: Engine.add of the request, but for its `sample`
+        add: Engine.add with all arguments but `sample`
         """
         lives = self._live[key] = [Live(sample) for sample in range(num_samples)]
         if self.failure is None:
@@ -107,12 +107,12 @@ class EngineLoop(Generic[K]):
                 live.request = add(sample=live.sample)
 
     def cancel(self, key: K) -> None:
-        """End a request as aborted; nothing where it has ended."""
+        """End a request as aborted; does nothing where it has ended."""
         self._cancel_all(self._live.get(key, ()))
 
     def begin_close(self, timeout_s: float) -> None:
-        """`run` ends once all requests have ended, or after so many seconds, when it aborts the
-        rest."""
+        """Let `run` end once all requests have ended, or after `timeout_s` seconds, when it aborts
+        the rest."""
         self._closing_since_s = time.perf_counter()
         self._close_at_s = self._closing_since_s + timeout_s
         self._num_awaited = self.num_live
@@ -123,7 +123,7 @@ class EngineLoop(Generic[K]):
         return max(0.0, wait_s)
 
     def _publish(self) -> None:
-        """Send what is new, in one go; let go of what has ended."""
+        """Send all new deltas at once, and forget the samples that have ended."""
         news = [
             (key, live, delta)
             for key, lives in self._live.items()
@@ -144,7 +144,7 @@ class EngineLoop(Generic[K]):
     def _news_of(self, live: Live) -> RequestDelta | None:
         try:
             return live.take(self.failure)
-        except BaseException:  # say of a tokenizer, which may be what the engine has failed with
+        except BaseException:  # perhaps the same error with which the engine has failed
             if self.failure is None:
                 raise
             return live.fail(self.failure)
@@ -155,8 +155,8 @@ class EngineLoop(Generic[K]):
                 self._engine.cancel(live.request)
 
     def _fail(self, cause: BaseException) -> None:
-        """The engine cannot be trusted any more: all requests end, and those that are yet to be
-        taken up will."""
+        """Mark the engine as failed: it cannot be trusted any more. All requests end, also those
+        that are added later."""
         is_first = self.failure is None
         if self.failure is None:
             self.failure = (

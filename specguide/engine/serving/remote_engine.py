@@ -1,4 +1,4 @@
-"""Owns a front's side of an engine that runs in another process, the core."""
+"""Owns RemoteEngine: a front's interface to the engine, which runs in another process, the core."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from specguide.trace import Span
 _LONGEST_STATS_S = 2.0
 _MOST_PRIORITY = 2**63 - 1
 _ABORT_S = 0.5
-"""Time for the core to say that what was cancelled has ended."""
+"""Longest wait until the core confirms that cancelled requests have ended, seconds."""
 
 
 @dataclass(eq=False)
 class _Sent:
-    """A request that the core has.
+    """A request that was sent to the core.
 
-    texts: of its samples, made of their tokens here; the core makes those that may be stopped
+    texts: the texts of its samples, made here from their tokens; the core makes the texts of
+           requests with stop strings
     open:  its samples that have not ended
     """
 
@@ -56,13 +57,13 @@ class _Sent:
 
 
 class RemoteEngine:
-    """An engine whose core runs in another process, as a server uses it: the face of AsyncEngine.
+    """An engine whose core runs in another process, with the interface of AsyncEngine.
 
-    Of the event loop's thread that it was made on, `grammar_of` excepted. Requests are refused
-    until `connect` was called.
+    Only the thread of the event loop on which it was made may use it, except for `grammar_of`.
+    Requests are refused until `connect` was called.
 
-    facts: what the core has said of its engine
-    name:  of this front, which no other has and had
+    facts: the core's facts about its engine
+    name:  name of this front; no other front has or had it
     """
 
     def __init__(self, facts: CoreFacts, tokenizer: Tokenizer, name: str) -> None:
@@ -86,7 +87,7 @@ class RemoteEngine:
 
     @property
     def health(self) -> EngineHealth:
-        """Unhealthy while there is no core, or one whose engine has failed, and once this is being
+        """Unhealthy while there is no core, or its engine has failed, and once this is being
         closed."""
         cause = self._failure
         if self._closing is not None:
@@ -99,13 +100,14 @@ class RemoteEngine:
         return sum(len(sent.open) for sent in self._sent.values())
 
     def connect(self, address: str) -> None:
-        """Connect to a new core: nothing is left of an earlier one."""
+        """Connect to a new core. Requests of an earlier core end."""
         self.disconnect("another one has been started")
         self._link = CoreLink(address, self._name, self._take)
         self._failure = None
 
     def disconnect(self, cause: str) -> None:
-        """The core is gone: all requests end with an EngineError that says why."""
+        """End the connection to a core that is gone: all requests end with an EngineError that says
+        why."""
         if self._link is not None:
             self._link.close()
             self._link = None
@@ -124,13 +126,13 @@ class RemoteEngine:
         priority: int = 0,
         client: str = "",
     ) -> RequestStream:
-        """As AsyncEngine.generate; where too many requests are under way, the stream's last deltas
-        have QueueFull as their error."""
+        """See AsyncEngine.generate. Where too many requests are under way, QueueFull is not raised;
+        it is the error of the stream's last deltas."""
         params = params or SamplingParams()
         arrival_s = time.perf_counter()
         ids = prompt_ids(prompt, self.tokenizer, self.vocab_size)
         self.health.check()
-        check_room(params.n, 0, self.max_unfinished)  # what others have the core knows
+        check_room(params.n, 0, self.max_unfinished)  # only the core knows the requests of others
         if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
             raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)
@@ -143,7 +145,7 @@ class RemoteEngine:
         return RequestStream(mailbox, partial(self._cancel_soon, number))
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
-        """As Engine.grammar_of; compiled in this process."""
+        """See Engine.grammar_of. The grammar is compiled in this process."""
         if params.guide is None:
             return None
         grammar = self._compiler.compile(params.guide)
@@ -154,14 +156,14 @@ class RemoteEngine:
         )
 
     async def spans(self) -> list[Span]:
-        """As AsyncEngine.spans."""
+        """See AsyncEngine.spans."""
         answer = await in_time(self._ask("spans"))
         if answer.error is not None:
             raise error_of(answer.error)
         return answer.spans or []
 
     async def refresh_stats(self) -> None:
-        """Let `stats` be those of now."""
+        """Ask the core for the figures that `stats` returns."""
         try:
             answer = await asyncio.wait_for(self._ask("stats"), _LONGEST_STATS_S)
             self._stats = answer.stats
@@ -169,12 +171,12 @@ class RemoteEngine:
             self._stats = None
 
     def stats(self) -> EngineStats | None:
-        """The whole engine's figures, as of when they were last asked for. None where the core did
-        not answer: old figures would be counted twice once it does."""
+        """The figures of the whole engine, as of the last `refresh_stats`. None where the core did
+        not answer then: old figures would be counted twice once it does."""
         return self._stats
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:
-        """Take no more requests, wait until this front's have ended, then abort the rest.
+        """Take no more requests, wait until this front's requests have ended, then abort the rest.
 
         timeout_s: longest wait before requests are aborted
         """
@@ -244,7 +246,7 @@ class RemoteEngine:
             if told.end is not None:
                 text.end()
             self._put(told.request, sent, delta_of(told, text.take()))
-        except Exception as cause:  # of a tokenizer: it is this request's alone
+        except Exception as cause:  # of the tokenizer; it ends only this request
             self._cancel(told.request)
             self._end(told.request, "error", RequestError(f"its text cannot be made: {cause}"))
 
@@ -259,7 +261,7 @@ class RemoteEngine:
                 self._is_empty.set()
 
     def _end(self, number: int, reason: FinishReason, error: SpecguideError | None) -> None:
-        """All samples of a request have ended, without the core's word."""
+        """End all samples of a request without an answer of the core."""
         sent = self._sent.get(number)
         if sent is None:
             return
@@ -282,7 +284,7 @@ class RemoteEngine:
         if self._link is not None:
             self._link.close()
             self._link = None
-        await asyncio.to_thread(self._compiler.close)  # which waits for its threads
+        await asyncio.to_thread(self._compiler.close)  # it waits for its threads
         return CloseReport(waited_s, num_awaited - num_aborted, num_aborted)
 
     async def _until_empty(self, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Owns the face of an engine that a server needs, wherever the engine runs."""
+"""Owns ServedEngine, the interface of an engine to a server, wherever the engine runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_ANSWER_S = 10.0
 
 @dataclass(frozen=True)
 class EngineHealth:
-    """Whether the engine takes requests. cause: why not; None where it does"""
+    """Whether the engine takes requests. cause: why it does not; None where it does"""
 
     cause: EngineError | None = None
 
@@ -40,8 +40,8 @@ class EngineHealth:
 
 @dataclass(frozen=True)
 class CloseReport:
-    """What closing waited for: how long, seconds, and how many requests ended in that time or had
-    to be aborted."""
+    """The result of closing an engine: how long it waited, seconds, and how many requests ended in
+    that time or had to be aborted."""
 
     waited_s: float
     num_ended: int
@@ -56,8 +56,8 @@ class CloseReport:
 
 
 class ServedEngine(Protocol):
-    """An engine that streams what it generates to asyncio code: an AsyncEngine, whose documentation
-    holds for all of it, or a RemoteEngine."""
+    """An engine that streams its outputs to asyncio code: an AsyncEngine, which documents all
+    members, or a RemoteEngine."""
 
     config: ResolvedConfig
     tokenizer: Tokenizer
@@ -92,8 +92,7 @@ class ServedEngine(Protocol):
 
 
 async def in_time(timeline: Awaitable[T]) -> T:
-    """What an engine answers that was asked for its timeline. Raises EngineError where it has no
-    time for it."""
+    """Wait for the timeline of an engine. Raises EngineError where it does not come in time."""
     try:
         return await asyncio.wait_for(timeline, _LONGEST_ANSWER_S)
     except TimeoutError:
@@ -119,7 +118,7 @@ def check_room(num_samples: int, num_unfinished: int, max_unfinished: int) -> No
 
 
 def check_wait(wait_s: float, max_wait_s: float) -> None:
-    """Raises QueueFull where a request would probably wait longer than any is to wait."""
+    """Raises QueueFull where a request would probably wait longer than `max_wait_s`."""
     if wait_s > max_wait_s:
         raise QueueFull(
             f"a request that comes now would wait for about {math.ceil(wait_s)} s, and "

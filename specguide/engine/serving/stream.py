@@ -1,5 +1,5 @@
-"""Owns a request as asyncio code reads it: deltas, those not read yet, and what happens when the
-reader leaves."""
+"""Owns the stream of a request's deltas that asyncio code reads, the deltas that were not read yet,
+and the cancel when the reader leaves."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from specguide.request_records import Iteration, Logprob, OutputSpan, RequestMet
 
 
 class RequestDelta(msgspec.Struct, frozen=True):
-    """What is new of one sample since its last delta.
+    """The new output of one sample since its last delta.
 
-    text:          what became certain of its text; never taken back, may be empty
-    token_ids:     its new tokens, of which some may have no certain text yet
+    text:          the text that has become certain; it is never taken back, and may be empty
+    token_ids:     its new tokens; the text of the last ones may not be certain yet
     finish_reason: None until the sample's last delta, as are stop_reason, error and metrics; they
-                   are those of a RequestOutput
-    index:         which of its prompt's samples it is
-    logprobs:      of each of token_ids, as in RequestOutput; None where they are not asked for
+                   are as in RequestOutput
+    index:         index among the samples of its prompt
+    logprobs:      the entries of token_ids, as in RequestOutput; None where they are not asked for
     prompt_logprobs: as in RequestOutput, with the sample's first delta; else None
-    iterations:    those that gave it token_ids or held it since its last delta; None where they are
-                   not asked for
-    spans:         those that are over with token_ids, as in RequestOutput; None where they are not
+    iterations:    the iterations since its last delta that gave it tokens or held it; None where
+                   they are not asked for
+    spans:         the spans that token_ids complete, as in RequestOutput; None where they are not
                    asked for
     """
 
@@ -45,8 +45,8 @@ class RequestDelta(msgspec.Struct, frozen=True):
 
 
 class Mailbox:
-    """A request's deltas that were not read yet. Touched by its event loop's thread alone, `loop`
-    excepted."""
+    """A request's deltas that were not read yet. Only its event loop's thread uses it, except for
+    `loop`."""
 
     def __init__(self, num_samples: int) -> None:
         self.loop = asyncio.get_running_loop()
@@ -55,14 +55,14 @@ class Mailbox:
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, delta: RequestDelta) -> None:
-        """Never waits: what the reader leaves lying becomes one delta for each sample."""
+        """Add a delta. Never waits: unread deltas of a sample are merged into one."""
         self._unread.setdefault(delta.index, []).append(delta)
         self.num_open -= delta.finish_reason is not None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def take(self) -> RequestDelta | None:
-        """Waits for a delta; None where no more will come. For one reader."""
+        """Wait for a delta; None where no more will come. For one reader."""
         while not self._unread and self.num_open:
             self._waiter = self.loop.create_future()
             await self._waiter
@@ -70,9 +70,10 @@ class Mailbox:
 
 
 class RequestStream:
-    """A request's deltas, for `async for`: of each sample, until the one that has a finish_reason.
+    """A request's deltas, for `async for`. It ends after each sample has had its last delta, which
+    has a finish_reason.
 
-    A reader who leaves cancels the request: by `break` or being cancelled, by `aclose`, or by
+    A reader who leaves cancels the request: by `break`, by being cancelled, by `aclose`, or by
     dropping the stream.
     """
 
@@ -94,7 +95,7 @@ class RequestStream:
         return delta
 
     async def aclose(self) -> None:
-        """Cancel the request, unless it has ended; nothing more is read."""
+        """Cancel the request, unless it has ended, and read nothing more."""
         self._leave()
 
     def __del__(self) -> None:
@@ -126,7 +127,7 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
 
 
 def _joined(deltas: list[RequestDelta], name: str) -> tuple[Any, ...] | None:
-    """What a field has in all of them; None where it is not asked for."""
+    """The entries of a field in all deltas; None where it is not asked for."""
     if getattr(deltas[-1], name) is None:
         return None
     return tuple(one for delta in deltas for one in getattr(delta, name) or ())

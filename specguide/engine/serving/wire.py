@@ -1,9 +1,9 @@
-"""Owns what front processes and the engine's core say to each other: messages, as MessagePack.
+"""Owns the messages between front processes and the engine's core, as MessagePack.
 
 A front opens a socket to the core, under a name of its own, and numbers its requests. Each message
-is an array that begins with its type's name. What does not match its type is no message:
-`FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED. Before each message of a front
-there is a frame with its number, by which the core refuses what it cannot read.
+is an array that begins with its type's name. A message that does not match its type is malformed:
+`FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED. Before each message, a front
+sends a frame with the number of its request, so that the core can refuse a malformed one.
 
 | from a front | from the core          |
 |--------------|------------------------|
@@ -25,15 +25,15 @@ from specguide.request_records import Iteration, Logprob, RequestMetrics
 from specguide.trace import Span
 
 _MOST_DIGITS = 18
-"""Most digits of a number, which has 64 bits."""
+"""Most digits of a number, which must fit 64 bits."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """One message, and at the same time one frame of its socket."""
+    """One message; it is one frame of the socket."""
 
 
 class AddRequest(Message, frozen=True):
-    """A request to run; each of its samples is told apart.
+    """A request to run, with all its samples.
 
     request:    the front's number for it, never used again
     prompt_ids: token ids, at least one
@@ -53,7 +53,7 @@ class AddRequest(Message, frozen=True):
 
 
 class Cancel(Message, frozen=True):
-    """End a request as aborted; nothing where it has ended."""
+    """End a request as aborted; does nothing where it has ended."""
 
     request: int
 
@@ -66,7 +66,7 @@ class Ask(Message, frozen=True):
 
 
 class ErrorData(msgspec.Struct, frozen=True, array_like=True):
-    """A SpecguideError. kind: name of its class; fields: its attributes"""
+    """A SpecguideError as data. kind: name of its class; fields: its attributes"""
 
     kind: str
     message: str
@@ -83,7 +83,7 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Details(msgspec.Struct, frozen=True, array_like=True):
-    """What few requests ask for, as in RequestDelta."""
+    """The parts of a RequestDelta that few requests ask for."""
 
     logprobs: list[dict[int, Logprob]] | None = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
@@ -91,10 +91,10 @@ class Details(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Delta(msgspec.Struct, frozen=True, array_like=True):
-    """What is new of one sample.
+    """The new output of one sample.
 
-    index: which of its request's samples it is
-    text:  of requests with stop strings; the front makes that of all others
+    index: index among the samples of its request
+    text:  new text, only for requests with stop strings; the front makes all other texts
     """
 
     request: int
@@ -106,21 +106,20 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Deltas(Message, frozen=True):
-    """All that an iteration has for a front."""
+    """All deltas of an iteration for one front."""
 
     deltas: list[Delta]
 
 
 class Refused(Message, frozen=True):
-    """A request that was not taken, all of whose samples have ended; or a question that cannot be
-    read."""
+    """A request was not taken, and all its samples have ended; or a question cannot be read."""
 
     request: int
     error: ErrorData
 
 
 class Answer(Message, frozen=True):
-    """Answers a question: what was asked about, or why not."""
+    """The answer to a question, or the error why there is none."""
 
     question: int
     stats: EngineStats | None = None
@@ -140,12 +139,12 @@ def number_frame(number: int) -> bytes:
 
 
 def number_of(frame: bytes) -> int | None:
-    """What such a frame says."""
+    """The number in such a frame; None where it has none."""
     return int(frame) if frame.isdigit() and len(frame) <= _MOST_DIGITS else None
 
 
 MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
-"""What decoding raises; the second for a type's name that is no UTF-8."""
+"""Errors that decoding raises; the second one for a type's name that is not UTF-8."""
 ENCODER = msgspec.msgpack.Encoder()
 FROM_FRONT = msgspec.msgpack.Decoder(AddRequest | Cancel | Ask)
 FROM_CORE = msgspec.msgpack.Decoder(Deltas | Refused | Answer | Failed)

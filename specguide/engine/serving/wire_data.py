@@ -1,5 +1,4 @@
-"""Owns what of a request and its end is not plain data by itself: parameters, errors and deltas, to
-the wire and back."""
+"""Owns the conversion of sampling parameters, errors and deltas to messages and back."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from specguide.request_records import RequestMetrics
 
 _NEUTRAL = SamplingParams()
 _OF_FRONTS = ("layout", "param")
-"""What of a guide the engine has no use for."""
+"""Fields of a guide that the engine does not need."""
 _PARTS = {"guide": Guide, "reasoning": Reasoning, "speculation": Speculation}
 _KINDS = {
     name: one
@@ -28,8 +27,9 @@ _KINDS = {
 
 
 def params_text(params: SamplingParams) -> str:
-    """As JSON, which holds numbers of any size and halves of surrogate pairs; what is as by default
-    is left out. Raises InvalidParams and InvalidGuide for functions, which stay where they are."""
+    """Sampling parameters as JSON, without defaults. Unlike MessagePack, JSON holds integers of any
+    size and lone surrogates. Raises InvalidParams and InvalidGuide for functions, which cannot be
+    sent to another process."""
     if params.logits_processors:
         raise InvalidParams(
             "logits_processors are functions, which no other process can call: use AsyncEngine",
@@ -55,7 +55,7 @@ def params_text(params: SamplingParams) -> str:
 
 
 def params_of(text: str) -> SamplingParams:
-    """What `params_text` was made of. Raises UserError where the values are wrong."""
+    """The sampling parameters in a text of `params_text`. Raises UserError where they are wrong."""
     try:
         told: dict[str, Any] = json.loads(text)
         for name in told.keys() & _PARTS.keys():
@@ -77,7 +77,7 @@ def error_data(error: SpecguideError) -> wire.ErrorData:
 
 
 def error_of(data: wire.ErrorData) -> SpecguideError:
-    """The same error; an EngineError where its kind is unknown."""
+    """The error that data describes; an EngineError where its kind is unknown."""
     kind = _KINDS.get(data.kind, EngineError)
     error = kind.__new__(kind, data.message)
     vars(error).update(data.fields)
@@ -98,8 +98,8 @@ def wire_delta(request: int, delta: RequestDelta) -> wire.Delta:
 
 
 def delta_of(told: wire.Delta, text: str) -> RequestDelta:
-    """The same delta. text: what else is certain of the sample's text"""
-    if told.end is None and told.details is None:  # as nearly all are
+    """The delta of a message. text: further text, which the front has made"""
+    if told.end is None and told.details is None:  # true for nearly all deltas
         return RequestDelta(told.text + text, tuple(told.token_ids), index=told.index)
     end = told.end
     details = told.details or wire.Details()
@@ -135,5 +135,5 @@ def _frozen(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
 
 
 def _readable(value: Any) -> Any:
-    """Halves of surrogate pairs, which a request may be wrong about, become "?"."""
+    """A value with lone surrogates, which an error may quote from a request, replaced by "?"."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
