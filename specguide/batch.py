@@ -189,7 +189,7 @@ class Piggyback(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """Prompt tokens of all chunks together."""
+        """Number of prompt tokens in all chunks."""
         return sum(len(chunk.token_ids) for chunk in self.chunks)
 
 

@@ -55,8 +55,8 @@ class GuideConfig:
                            and whose memory has no limit
     max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
     cache_bytes:           budget of the compiled-grammar cache, bytes
-    num_compile_threads:   grammars that are compiled at once; with isolate_compiles, as many again
-                           that take long
+    num_compile_threads:   grammars that are compiled at once; with isolate_compiles, as many slow
+                           compiles may run beside these
     num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
     target_wait_us:        longest wait for late target rows, microseconds, once the target has

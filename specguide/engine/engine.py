@@ -91,11 +91,11 @@ class Engine:
         )
         self._cycle = Cycle(self._scheduler, self._requests, self._executor, levels, observers)
         self.failure: EngineError | None = None
-        self._warm_up_ns = 0  # of the callbacks
+        self._warm_up_ns = 0  # time of callbacks in warm-ups
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that have been added and not yet returned by `step`."""
+        """Number of requests that were added and not yet returned by `step`."""
         return self._requests.num_unfinished
 
     @property
@@ -215,7 +215,7 @@ class Engine:
 
     @one_at_a_time
     def close(self) -> None:
-        """End what is in flight as aborted and stop the worker threads."""
+        """End all requests as aborted, and stop the worker threads."""
         self._requests.close()
         for launched in self._cycle.due(None):
             launched.collect()

@@ -28,7 +28,7 @@ class SharedEngine:
         self._process_id = os.getpid()
         self._is_closed = False
         self._lock, self._entrance = threading.RLock(), threading.Lock()
-        self._running: set[Request] = set()  # changed under the lock
+        self._running: set[Request] = set()  # changed only under the lock
         self._news = threading.Event()
         engine.on_ready = self._news.set
 

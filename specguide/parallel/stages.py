@@ -52,7 +52,7 @@ class Stage:
         return range(first, first + each + (self.index < more))
 
     def receive(self, tensor: Tensor) -> Tensor:
-        """Fill a tensor with what the stage before sends. Raises CollectiveFailed."""
+        """Fill a tensor with the one that the stage before sends. Raises CollectiveFailed."""
         self.world.collectives.receive(tensor, self.world.rank - self._num_ranks)
         return tensor
 

@@ -34,9 +34,9 @@ class Pace:
             self._rates.take(batch.num_prompt_tokens, num_output, seconds)
 
     def wait_s(self, waiting: WaitingQueue, client: str, priority: int) -> float:
-        """Seconds until a request that came now would get a slot. Before it run all waiting
-        requests of its client and as much work of each other client, or all that waits where that
-        is less. 0 where no request waits, or none has waited yet."""
+        """Seconds until a request that came now would get a slot: the time of all waiting requests
+        of its client and of as much work of each other client, or of all waiting requests where
+        that is less. 0 where no request waits, or none has waited yet."""
         everyone = waiting.load()
         if not everyone.num_requests:
             return 0.0

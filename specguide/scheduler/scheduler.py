@@ -54,12 +54,12 @@ class Scheduler:
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that wait or run."""
+        """Number of requests that wait or run."""
         return len(self._placement.waiting) + self.num_running
 
     @property
     def num_running(self) -> int:
-        """Requests that hold a slot."""
+        """Number of requests that hold a slot."""
         return self._placement.num_running
 
     def take_time(self, batch: Batch, advances: Sequence[Advance], seconds: float) -> None:

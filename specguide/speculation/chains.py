@@ -70,7 +70,7 @@ class Chains:
             self._state.adjustments.take(self._state.ids[inputs.slots], target_tokens, num_accepted)
         scores = None
         if sampling.kind >= SamplingKind.SCORED:
-            assert isinstance(logits, Tensor)  # a share is of greedy requests
+            assert isinstance(logits, Tensor)  # only greedy batches have a share
             scores = score_tokens(logits, target_tokens)
         verified = VerifyOutput(
             target_tokens, num_accepted, drafts, scores, failures, origins=origins

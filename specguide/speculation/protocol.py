@@ -21,7 +21,7 @@ class StepOptions:
 
     lag:           iterations that are launched before the results of an earlier one are read
     enforce_eager: never capture an iteration
-    adaptive:      iterations of all levels may come
+    adaptive:      iterations may have any level of the layout
     drafting:      how the drafter's drafts are made and verified; None: as their layout says
     mixed:         decode iterations may carry chunks of prompts
     gather:        gathers values of all ranks, so that all use the matrix product kernels that the

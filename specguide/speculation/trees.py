@@ -50,7 +50,7 @@ class Trees:
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._grammar = parts
-        self._chains = Chains(parts)  # where there are no drafts
+        self._chains = Chains(parts)  # for nodes without drafts
         self._slot_nodes = self._state.nodes
         self._accept_state = accept_state(parts)
         num_nodes = self._grammar.layout.num_nodes
@@ -109,7 +109,7 @@ class Trees:
             self._state.adjustments.take(slots, path_tokens, num_accepted)
         scores = None
         if sampling.kind >= SamplingKind.SCORED:
-            assert isinstance(logits, Tensor)  # a share is of greedy requests
+            assert isinstance(logits, Tensor)  # only greedy batches have a share
             scores = score_tokens(logits[index], path_tokens)
         self._passes.move_keys(path[:, 1:], inputs)
         tokens = inputs.input_ids[index].view(on_path.shape).int()

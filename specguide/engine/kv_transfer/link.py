@@ -101,7 +101,7 @@ class Link:
             frames = self._outbox.popleft()
             try:
                 self._socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
-            except zmq.ZMQError:  # nobody is there
+            except zmq.ZMQError:  # there is no connection
                 self._not_sent(frames)
 
 

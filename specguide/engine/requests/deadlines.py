@@ -14,7 +14,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._at_s: dict[Request, float] = {}
-        self._next_s = math.inf  # no later than the earliest
+        self._next_s = math.inf  # the earliest deadline, or before it
 
     def add(self, request: Request) -> None:
         """Watch a request, if it has a deadline."""

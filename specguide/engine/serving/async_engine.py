@@ -37,7 +37,7 @@ class _Commands:
     """An `Inbox`: a queue of calls to the loop, filled from any thread."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()  # safe to use in __del__
 
     def put(self, call: Callable[[], None]) -> None:
         self._calls.put(call)
@@ -95,7 +95,7 @@ class AsyncEngine:
         self._max_wait_s = max_wait_s
         self._commands = _Commands()
         self._loop: EngineLoop[Mailbox] = EngineLoop(engine, self._commands, _Mailboxes())
-        self._lock = threading.Lock()  # over the next two
+        self._lock = threading.Lock()  # guards the next two
         self._num_taken, self._is_closing = 0, False
         self._closed: Future[CloseReport] = Future()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -111,7 +111,7 @@ class AsyncEngine:
 
     @property
     def num_unfinished(self) -> int:
-        """Requests under way, each sample counted."""
+        """Number of requests under way; each sample counts."""
         return self._num_taken - self._loop.num_ended
 
     def generate(

@@ -96,7 +96,7 @@ class RemoteEngine:
 
     @property
     def num_unfinished(self) -> int:
-        """Requests of this front under way, each sample counted."""
+        """Number of requests of this front under way; each sample counts."""
         return sum(len(sent.open) for sent in self._sent.values())
 
     def connect(self, address: str) -> None:

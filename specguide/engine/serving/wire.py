@@ -3,7 +3,8 @@
 A front opens a socket to the core, under a name of its own, and numbers its requests. Each message
 is an array that begins with its type's name. A message that does not match its type is malformed:
 `FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED. Before each message, a front
-sends a frame with the number of its request, so that the core can refuse a malformed one.
+sends a frame with the number of the request or question, so that the core can refuse a malformed
+message.
 
 | from a front | from the core          |
 |--------------|------------------------|
