@@ -20,8 +20,8 @@ reach all the time."""
 
 
 def live_with(parent_pid: int, title: str) -> None:
-    """Make this process end with the thread that has started it, and ignore SIGINT and SIGTERM: a
-    terminal sends them to all its processes, and the parent answers them for all.
+    """Make this process end with the thread that has started it, and ignore SIGINT and SIGTERM: the
+    parent answers these signals for all its processes.
 
     title: the name that `top` shows, 15 characters
     """
