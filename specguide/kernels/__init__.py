@@ -1,9 +1,9 @@
 """The narrow interface to everything that runs on the device.
 
-Each operation is a pair: its plain-torch twin, which says what it does and runs on a CPU, and a
-Triton implementation for a GPU. A few have a native one, too, for few tokens on a CPU (`cpu`). On a
-GPU all of them can be captured in a CUDA graph: lengths and masks are read on the device, and a
-launch depends on nothing but shapes.
+Each operation has two implementations: a plain-torch twin, which defines what the operation does
+and runs on a CPU, and a Triton kernel for a GPU. A few also have a native one for few tokens on a
+CPU (`cpu`). On a GPU every operation can be captured in a CUDA graph: lengths and masks are read on
+the device, and a launch depends on nothing but shapes.
 """
 
 from __future__ import annotations

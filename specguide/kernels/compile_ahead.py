@@ -1,9 +1,9 @@
-"""Owns compiling kernels before they are launched: all at once on many threads instead of one after
-another.
+"""Owns compiling Triton kernels before they are launched: all at once on many threads instead of
+one after another.
 
-Each kernel is compiled anew for the constants that it is launched with, which only the code that
-launches it knows. So that code is rehearsed: it runs as it is, on real tensors, but its launches
-compile, and leave their outputs alone.
+Triton compiles a kernel for each set of constants that it is launched with, and only the code that
+launches it knows them. So that code is rehearsed: it runs unchanged on real tensors, but each
+launch only compiles, and leaves its outputs alone.
 """
 
 # mypy: allow-untyped-defs
@@ -22,7 +22,7 @@ _IS_UNDER_WAY = ContextVar("rehearsal", default=False)
 
 
 def is_rehearsing() -> bool:
-    """Whether launches only compile at this moment, so that a captured graph would be without
+    """Whether launches only compile at this moment. A graph that is captured now would contain no
     kernels."""
     return _IS_UNDER_WAY.get()
 
@@ -38,7 +38,7 @@ class _Compilers(ThreadPoolExecutor):
     ) -> Future[Any]:  # type: ignore[override]
         def compile_and_load() -> Any:
             kernel = compile_kernel()
-            kernel[(1,)]  # what would launch it; loads it
+            kernel[(1,)]  # making its launcher loads it onto the device
             return kernel
 
         return super().submit(compile_and_load)
@@ -46,12 +46,11 @@ class _Compilers(ThreadPoolExecutor):
 
 @contextmanager
 def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
-    """A context in which what is launched is compiled instead, on threads; all of it is compiled at
-    the end.
+    """A context in which launches only compile, on threads; all kernels are compiled when it ends.
 
-    Tensors that kernels would fill are zeros, so that what is read from them, indices say, is
-    within bounds. Gives False, and changes nothing, without a GPU and where Triton cannot compile
-    on threads: then kernels are compiled as they are launched.
+    New tensors are zeros instead of uninitialised, so that what is read from them, such as an
+    index, is within bounds. Yields False, and changes nothing, without a GPU and where Triton
+    cannot compile on threads: then kernels are compiled when they are launched.
     """
     if device.type != "cuda":
         yield False
@@ -68,7 +67,7 @@ def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
         kernel = launch(self, *args, grid=grid, warmup=True, **kwargs)
         future = getattr(kernel, "future", None)
         if future is not None and future.done():
-            kernel.result()  # from now on it is found at once
+            kernel.result()  # from now on a launch finds it at once
         return kernel
 
     with _Compilers(device, num_threads) as compilers, AsyncCompileMode(compilers):

@@ -1,7 +1,7 @@
-"""Owns the native operations for a CPU. Each does at once what its twin has many calls of torch
-for; where tokens are few, the calls take longer than the work.
+"""Owns the native operations for a CPU. Each does in one call what its torch twin does in many;
+with few tokens these calls take longer than the work.
 
-They are for float32 alone, and keep no gradients: all else goes to the twin.
+They are for float32 only and record no gradients: everything else goes to the twin.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.native import choose_tokens, norm_rows, rotate_and_store_rows
 
 _MOST_NUMBERS = 1 << 18
-"""Most numbers of a tensor: with more, torch's threads and wide vectors make up for its calls."""
+"""Maximum numbers in a tensor. With more, torch's threads and wide vectors make up for its
+calls."""
 
 
 def _is_ours(*tensors: Tensor) -> bool:
-    """Whether these tensors hold few numbers in order, float32, and nobody wants gradients."""
+    """Whether these tensors are small, contiguous, float32 and need no gradients."""
     if torch.is_grad_enabled():
         return False
     return all(
@@ -145,7 +146,8 @@ def _is_plain(
     slot_mapping: Tensor,
     layout: RotaryLayout,
 ) -> bool:
-    """Whether heads lie in halves, side by side in each token's row, and so does the cache."""
+    """Whether heads are in the halves layout and contiguous in each token's row, and the cache
+    too."""
     if query_key.dim() != 3 or key_cache.dtype is not torch.float32 or layout != HALVES:
         return False
     head_dim = query_key.shape[-1]

@@ -1,6 +1,7 @@
-"""Owns the calls of cuBLASLt: the ways that it proposes for a product, and their launches.
+"""Owns the calls of cuBLASLt: the algorithms ("ways") that it proposes for a product, and their
+launches.
 
-What is called, and the numbers of types and attributes, are those of cublasLt.h, 12 and 13 (cuBLAS
+Functions, and the numbers of types and attributes, are those of cublasLt.h, 12 and 13 (cuBLAS
 documentation, "Using the cuBLASLt API").
 """
 
@@ -16,23 +17,23 @@ import torch
 from torch import Tensor
 
 TYPES = {torch.float8_e4m3fn: 28, torch.bfloat16: 14, torch.float16: 2}
-"""The library's numbers for the types that are multiplied."""
+"""cuBLASLt's numbers for the dtypes that can be multiplied."""
 ALIGNMENT_BYTES = 256
-"""Alignment of tensors, unless a preference says less."""
+"""The alignment that cuBLASLt assumes for tensors if no preference sets a smaller one."""
 _NUM_WAYS = 8
 _WORKSPACE_BYTES = 1 << 20
-"""Memory for counters. What takes more of it splits sums, which is left to torch."""
+"""Workspace for counters. Algorithms that need more split the sum, and are left to torch."""
 _FLOAT32_SUMS, _FLOAT32 = 68, 0
 _TRANSPOSED, _FAST_SUMS = 3, 25
-"""The library's numbers for attributes of a product."""
+"""cuBLASLt's numbers for attributes of a product."""
 _MOST_WORKSPACE = 1
-"""The library's number for an attribute of a preference."""
+"""cuBLASLt's number for an attribute of a preference."""
 _ONE, _ZERO = c_float(1), c_float(0)
 
 
 class Shape(NamedTuple):
-    """A product of `num_rows` inputs, and the stream on which it runs: the library has memory of
-    its own for each handle, which two streams must not use at once."""
+    """A product with `num_rows` inputs, and the stream on which it runs. The stream is part of it
+    because each handle of the library has a workspace that two streams must not use at once."""
 
     device: torch.device
     stream: int
@@ -65,8 +66,8 @@ class _Proposal(ctypes.Structure):
 class Way:
     """An algorithm for a shape, of the library `of`.
 
-    layouts: those of the weight, the inputs and the output, as the library sees them: by columns,
-             and so transposed
+    layouts: of the weight, the inputs and the output. The library stores matrices by columns, so it
+             sees them transposed
     """
 
     of: _Library
@@ -87,7 +88,7 @@ class Way:
             raise RuntimeError(f"cublasLtMatmul failed with status {state}")
 
     def runs(self, x: Tensor, output: Tensor, weight: Tensor) -> bool:
-        """Whether the way runs. It is tried, which also loads its code."""
+        """Whether the algorithm runs. It is tried once, which also loads its code."""
         return not self._launch(x, output, weight)
 
     def _launch(self, x: Tensor, output: Tensor, weight: Tensor) -> int:
@@ -104,8 +105,8 @@ class Way:
 
 
 class _Library:
-    """The functions that are called, and the handles and memory that are made with them and
-    kept."""
+    """The functions of the library that are called, and the handles and workspaces that were made
+    with them, which are kept."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
         self._functions = functions
@@ -119,7 +120,7 @@ class _Library:
         ]
 
     def place(self, device: torch.device, stream: int) -> tuple[c_void_p, Tensor]:
-        """A handle and memory that one stream alone uses."""
+        """A handle and a workspace for one stream."""
         if (device, stream) not in self._places:
             handle = c_void_p()
             self._call("cublasLtCreate", byref(handle))
@@ -128,8 +129,8 @@ class _Library:
         return self._places[device, stream]
 
     def ways(self, shape: Shape) -> list[Way]:
-        """The ways that the library proposes for tensors that begin at multiples of
-        ALIGNMENT_BYTES; none where it cannot multiply so."""
+        """The algorithms that the library proposes for tensors that start at multiples of
+        ALIGNMENT_BYTES; none if it does not support the product."""
         description, layouts = self._description(shape), self._layouts(shape)
         preference = c_void_p()
         most = c_size_t(_WORKSPACE_BYTES)
@@ -170,7 +171,7 @@ class _Library:
         )
 
     def _layout(self, dtype: torch.dtype, num_rows: int, num_columns: int) -> c_void_p:
-        """The layout of numbers that stand column behind column."""
+        """The layout of a matrix that is stored column by column."""
         made = c_void_p()
         self._call(
             "cublasLtMatrixLayoutCreate",
@@ -186,7 +187,7 @@ class _Library:
 
 @cache
 def library() -> _Library | None:
-    """The library that torch has loaded; None where torch is not one for CUDA."""
+    """The library that torch has loaded; None if torch is not a CUDA build."""
     if torch.version.cuda is None:
         return None
     major = torch.version.cuda.split(".")[0]

@@ -1,4 +1,4 @@
-"""Owns the plain-torch kernels of a mixture of experts, and what they read: Routing, and
+"""Owns the plain-torch kernels of a mixture of experts, and their inputs: Routing, and
 ExpertMatrices or Int4Experts."""
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 @dataclass(frozen=True, eq=False)
 class ExpertBlocks:
     """The (token, expert) pairs of a pass sorted by expert, in blocks of one expert each, as fast
-    kernels read them. All tensors are on the device: nobody waits for how many blocks there are.
+    kernels read them. All tensors are on the device, so that nobody waits for the number of blocks.
 
-    rows:    most pairs of one block
-    pairs:   int32 [most blocks · rows], token · k + place of each pair of a block
-    experts: int32 [most blocks], expert of each block
-    sizes:   int32 [most blocks], number of pairs of each block
+    rows:    maximum pairs in a block
+    pairs:   int32 [maximum blocks · rows], token · k + place of each pair of a block
+    experts: int32 [maximum blocks], expert of each block
+    sizes:   int32 [maximum blocks], number of pairs in each block
     num:     int32 [1], number of blocks in use
     """
 
@@ -41,10 +41,10 @@ class ExpertBlocks:
 class Routing:
     """Which k experts compute each of T tokens.
 
-    experts: int [T, k], -1 where another rank has the expert; None where `blocks` says it
-    weights: float32 [T, k], factors on their outputs in the sum
-    blocks:  the pairs as kernels read them; None on a CPU
-    is_whole: all experts are here; else the outputs of pairs with others are 0
+    experts: int [T, k], -1 where another rank has the expert; None if only `blocks` says it
+    weights: float32 [T, k], factors on the experts' outputs in the sum
+    blocks:  the pairs in the form that kernels read; None on a CPU
+    is_whole: this rank has all experts; else the outputs of pairs with other ranks' experts are 0
     """
 
     experts: Tensor | None
@@ -53,9 +53,10 @@ class Routing:
     is_whole: bool = True
 
     def products(self, x: Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
-        """The products of all pairs, each with its expert; which experts are in use is read back.
+        """The products of all pairs, each with its expert. The experts in use are read back to the
+        host.
 
-        x:       [T, in], a row for each token, or [T · k, in], for each pair
+        x:       [T, in], a row for each token, or [T · k, in], a row for each pair
         product: gives the product of rows [n, in] with the matrix of an expert, [n, out]
         Returns [T · k, out].
         """
@@ -75,8 +76,8 @@ class Routing:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """The gated activation of gpt-oss: gate · sigmoid(alpha · gate) · (up + 1), of gates of `limit`
-    at most and ups within ± limit."""
+    """The gated activation of gpt-oss: gate · sigmoid(alpha · gate) · (up + 1), where gate is
+    clamped to at most `limit` and up to ± limit."""
 
     alpha: float
     limit: float
@@ -84,12 +85,12 @@ class GateLimits:
 
 @dataclass(frozen=True, eq=False)
 class ExpertMatrices:
-    """A matrix [out, in] of each of E experts.
+    """One matrix [out, in] for each of E experts.
 
-    values: [E, out, in] of the inputs' dtype or float8_e4m3fn; or uint8 [E, out, in / 2], two
-            numbers of four bits (E2M1) a byte, the even column in its lower bits
-    scales: of float8, float32 [E, ⌈out / r⌉, ⌈in / c⌉], a factor for each `block` of r × c; of four
-            bits, uint8 [E, out, in / 32], exponents of two + 127; None of the inputs' dtype
+    values: [E, out, in] of the inputs' dtype or float8_e4m3fn; or uint8 [E, out, in / 2], each byte
+            two 4-bit numbers (E2M1), the even column in its lower bits
+    scales: for float8, float32 [E, ⌈out / r⌉, ⌈in / c⌉], a factor for each `block` of r × c; for 4
+            bits, uint8 [E, out, in / 32], exponents of two + 127; None for the inputs' dtype
     bias:   [E, out] or None
     """
 
@@ -138,7 +139,7 @@ class ExpertMatrices:
 
 @dataclass(frozen=True, eq=False)
 class Int4Experts:
-    """A matrix [out, in] of each of E experts, in integers of four bits as Int4Matrix has them.
+    """One matrix [out, in] for each of E experts, in integers of 4 bits, packed as in Int4Matrix.
 
     words:      int16 [E, tiles, out, width]
     scales:     [E, groups, out], of a float dtype
@@ -206,12 +207,12 @@ def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
 def route(
     logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
 ) -> Routing:
-    """The experts of each token: those of its highest logits, weighted by how likely a softmax over
-    all makes them.
+    """The experts of each token: those with its highest logits, weighted by their probabilities in
+    a softmax over all experts.
 
     logits:        [T, E]
     is_normalised: divide the weights of a token by their sum
-    held:          the experts that this rank has, which Routing counts from 0; None: all
+    held:          the experts that this rank has, numbered from 0 in the Routing; None: all
     """
     weights, experts = logits.softmax(-1, dtype=torch.float32).topk(num_chosen)
     if is_normalised:
@@ -225,7 +226,7 @@ def route(
 def gated_experts(
     x: Tensor, matrices: AnyExperts, routing: Routing, limits: GateLimits | None = None
 ) -> Tensor:
-    """The activated first products of each token's experts.
+    """The first products of each token's experts, activated.
 
     x:        [T, in]
     matrices: experts' matrices with the gates in the first half of the output features
@@ -236,8 +237,8 @@ def gated_experts(
 
 
 def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tensor:
-    """The weighted second products of the experts: inner [T · k, in] → [k, T, out], to be summed
-    over k; in inner's dtype or float32."""
+    """The weighted second products of the experts: inner [T · k, in] → [k, T, out], yet to be
+    summed over k; in inner's dtype or float32."""
     return weighted(routing.products(inner, matrices.product), routing)
 
 

@@ -1,9 +1,9 @@
-"""Owns the plain-torch kernels of float8 products: rounding inputs, alone or with the norm or
-activation before, and multiplying.
+"""Owns the plain-torch kernels of float8 products: rounding inputs, alone or together with the norm
+or activation before, and multiplying.
 
-Numbers are held in float8 e4m3 (largest 448, no infinities; Micikevicius et al. 2022) with a scale,
-by which they are multiplied. Inputs are rounded token by token, so that what a token gives does not
-depend on the tokens beside it.
+Numbers are float8 e4m3 (maximum 448, no infinities; Micikevicius et al. 2022) times a scale. Inputs
+are rounded token by token, so that a token's output does not depend on the other tokens of the
+batch.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from specguide.kernels.pointwise import ProductScales, add_parts, rms_norm, scal
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = 448.0
 LEAST_ROW = 1e-10
-"""Least value that the largest number of a row or group counts as, so that zeros have a scale."""
+"""Lower bound for the largest number of a row or group, so that a row of zeros gets a scale."""
 BLOCK = 128
-"""With scales of blocks, the rows and columns of a weight that share one, and the features of an
-input."""
+"""Block size of block scales: the rows and columns of a weight that share a scale, and the features
+of an input that do."""
 
 
 _ADA = (8, 9)
 
 
 def has_float8(device: torch.device) -> bool:
-    """Whether kernels can convert and multiply float8 there; a CPU can, slowly."""
+    """Whether kernels can convert and multiply float8 on this device; a CPU can, slowly."""
     return device.type != "cuda" or torch.cuda.get_device_capability(device) >= _ADA
 
 
@@ -39,7 +39,7 @@ class Float8Rows(NamedTuple):
     """Rows x ≈ values · scale.
 
     values: float8 [T, D]
-    scale:  float32 [T, 1]; [T, D / 128] where groups of features have scales of their own
+    scale:  float32 [T, 1]; [T, D / 128] if each group of 128 features has its own scale
     """
 
     values: Tensor
@@ -55,9 +55,9 @@ class Float8Rows(NamedTuple):
 class Float8Scaling:
     """How rows are rounded.
 
-    static_scale: float32 [1], scale of all tokens; numbers larger than 448 times it become that.
-                  None: each row's largest number becomes 448
-    is_grouped:   each 128 features of a row have a scale of their own; not with a static_scale
+    static_scale: float32 [1], one scale for all tokens; numbers above 448 times it are clamped to
+                  that. None: each row's largest number becomes 448
+    is_grouped:   every 128 features of a row have their own scale; not with a static_scale
     """
 
     static_scale: Tensor | None = None
@@ -80,7 +80,7 @@ def scale_of(x: Tensor) -> Tensor:
 
 
 def rounded(x: Tensor, scale: Tensor) -> Tensor:
-    """x · (1 / scale) in float8; numbers that are too large become the largest."""
+    """x · (1 / scale) in float8; numbers that are too large are clamped to the largest."""
     return (x * scale.reciprocal()).clamp_(-LARGEST, LARGEST).to(FLOAT8)
 
 
@@ -119,7 +119,7 @@ def linear_float8(
 ) -> Tensor:
     """x · weightᵀ + bias, summed in float32.
 
-    x:      [T, in_features], with scales of groups where the weight has those of blocks
+    x:      [T, in_features], with group scales if the weight has block scales
     weight: float8 [out_features, in_features]
     scale:  float32 [out_features]; for blocks of 128 × 128 [⌈out_features / 128⌉, in_features /
             128]
@@ -141,8 +141,8 @@ def linear_float8_parts(
     bias: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, ProductScales | None]:
-    """`linear_float8` in parts that are yet to be summed, [P, T, out_features], float32 where there
-    are several; and the scales that their sum is yet to be multiplied by."""
+    """`linear_float8` in parts that the caller still has to sum, [P, T, out_features], float32 if
+    there are several; and the scales by which their sum still has to be multiplied."""
     return linear_float8(x, weight, scale, bias, dtype)[None], None
 
 

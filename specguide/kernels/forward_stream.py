@@ -8,7 +8,7 @@ import torch
 
 
 class ForwardStream:
-    """torch's stream of the step on a GPU; on a CPU the calling thread is the stream.
+    """torch's CUDA stream of the step on a GPU; on a CPU the calling thread plays its part.
 
     device: the device on which it runs
     torch:  torch's stream; None on a CPU
@@ -19,11 +19,11 @@ class ForwardStream:
         self.torch = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def current(self) -> AbstractContextManager[object]:
-        """A context in which it is torch's current stream, and its device the current one, on any
-        thread. Everything that is launched is launched inside."""
+        """A context in which this stream is torch's current stream and its device the current
+        device, on any thread. Everything is launched inside such a context."""
         return nullcontext() if self.torch is None else torch.cuda.stream(self.torch)
 
     def synchronize(self) -> None:
-        """Wait for all that has been launched."""
+        """Wait until everything that was launched has finished."""
         if self.torch is not None:
             self.torch.synchronize()

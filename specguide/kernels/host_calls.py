@@ -1,9 +1,10 @@
-"""Owns how the passes of a forward stream call the host between them, and take the rows that it has
-filled from its memory.
+"""Owns how the passes of a forward stream call the host between two kernels, and read the rows that
+the host filled, from the host's memory.
 
-A call is a number in a word of the host's memory, and its answer is the same number in another: no
-stream is forked for it, none is joined, and each kernel of the forward stream may still be launched
-while the one before it ends. Who is called is the host's matter; see `native.PollingStream.hold`.
+A call writes a number into a word of the host's memory; the answer is the same number in another
+word. No stream is forked or joined for it, and each kernel of the forward stream may still be
+launched while the one before it ends. Which function is called is decided on the host; see
+`native.PollingStream.hold`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """The words of one function of the host, int32 [1] each.
+    """The words of one host function, int32 [1] each.
 
-    Where several devices have the same rows, the function is called once all of them call it, since
-    it may write what they read before: one calls the host, the others tell that one.
+    If several devices share the same rows, the function runs only once all of them have called it,
+    since it may overwrite what they read before. So one device calls the host, and the others
+    report to that device.
 
-    due, done: in the host's memory, as the device reads and writes it: the number of the last call,
-               and of the last one that is over
-    called, over: in the device's memory: the number of the last call that it has made, and of the
-                  last one that it knows to be over
-    aborted: in the host's memory; once it is not 0 nobody waits any more
-    others:  int32 [n] in the host's memory, the `due` of the other devices; a device that tells
-             another one, or is alone, has none
+    due, done: in the host's memory, read and written by the device: the number of the last call,
+               and of the last call that is finished
+    called, over: in the device's memory: the number of its last call, and of the last call that it
+                  knows to be finished
+    aborted: in the host's memory; once it is not 0 nobody waits any longer
+    others:  int32 [n] in the host's memory, the `due` words of the other devices; empty for a
+             device that reports to another one, or is alone
     """
 
     due: Tensor
@@ -48,9 +50,9 @@ class FilledRows(NamedTuple):
     """Rows in the host's memory, as a device reads them: N nodes of S slots each.
 
     bitmask:  int32 [N, S, words]
-    fill_ids: int64 [N, S], 0: the row does not count; else a number that is the same for equal
-              rows; a number below 0 does not come again
-    held:     uint8 [S], 1: the slot's request is held; None: this is not taken
+    fill_ids: int64 [N, S], 0: the row is free; otherwise a number that is the same for equal rows;
+              a negative number is used only once
+    held:     uint8 [S], 1: the slot's request is held; None: it is not copied
     """
 
     bitmask: Tensor
@@ -61,8 +63,8 @@ class FilledRows(NamedTuple):
 class TakenRows(NamedTuple):
     """Copies of FilledRows in the device's memory.
 
-    guided:  uint8 [N, S], 1: the row counts
-    new_ids: int64 [N, S], the values that `fill_ids` are to have
+    guided:  uint8 [N, S], 1: the row is guided
+    new_ids: int64 [N, S], the values that `fill_ids` will have after this call
     sources: int32 [N, S], place of a row among kept rows; -1: it is not there
     """
 
@@ -79,13 +81,13 @@ class TakenRows(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """The last rows with numbers above 0, in the device's memory: number n at place n modulo R.
+    """The last rows with positive numbers, in the device's memory: number n is at place n modulo R.
 
-    Numbers that are taken at once, or before it is known that they have been taken, lie within R
-    numbers in a row.
+    Numbers that are taken together, or before earlier ones are known to be taken, lie within R
+    consecutive numbers.
 
     bitmask: int32 [R, words]
-    ids:     int64 [R], their numbers, 0: there is none
+    ids:     int64 [R], their numbers, 0: the place is empty
     """
 
     bitmask: Tensor
@@ -93,9 +95,9 @@ class KeptRows(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A wait for the answer to the last call; the only one for it.
+    """A wait for the answer to the last call; each call has exactly one wait.
 
-    announced: int32 [1] in the host's memory, where `number` says that this waits
+    announced: int32 [1] in the host's memory, where `number` says that this wait has begun
     """
 
     call: HostCall
@@ -104,8 +106,8 @@ class Wait(NamedTuple):
 
 
 def call_host(call: HostCall, announced: Tensor | None = None) -> None:
-    """Have the host's function run once the other devices call it, too; it sees all that was
-    written before. announced: set to 0 before the call"""
+    """Have the host's function run once the other devices have called it, too. It sees all that was
+    written before the call. announced: set to 0 before the call"""
     if announced is not None:
         announced.zero_()
     call.called.add_(2)  # odd from the first call on, so that no number is 0
@@ -118,10 +120,11 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
 def take_rows(
     taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
 ) -> None:
-    """Make the copies equal to the host's rows once the wait is over. A row that does not count, or
-    has the same number as before, stays as it is. wait: None: there is nothing to wait for
+    """Copy the host's rows once the wait is over. A row that is free, or has the same number as
+    before, is not copied again. wait: None: there is nothing to wait for
 
-    kept: rows that are there are taken from it, and others with numbers above 0 are put there
+    kept: rows that are found here are taken from here, and new ones with positive numbers are put
+          here
     """
     if wait is not None:
         call, announced, number = wait

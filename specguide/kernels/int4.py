@@ -1,8 +1,8 @@
-"""Owns Int4Matrix, weights of 4 bits as all checkpoints of them are held, and the plain-torch
-products with it.
+"""Owns Int4Matrix, the one form in which all checkpoints with 4-bit weights are held, and the
+plain-torch products with it.
 
-A weight is scale · (number - zero), with number and zero in 0 … 15; a group of columns of one row
-shares scale and zero.
+A weight is scale · (number - zero), with number and zero in 0 … 15; the columns of a group share
+scale and zero within a row.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 from specguide.kernels.pointwise import silu_mul
 
 PLANES = 4
-"""Number of planes of a tile: of 4-bit numbers in a word of 16 bits."""
+"""Number of planes in a tile, which is the number of 4-bit numbers in a 16-bit word."""
 WIDEST_PLANE = 128
 SYMMETRIC_ZERO = 8
 _MOST_ELEMENTS = 1 << 22
-"""Most weights that the plain-torch product holds at a time, beside the packed ones."""
+"""Maximum weights that the plain-torch product unpacks at a time."""
 
 
 def plane_size(group_size: int) -> int:
-    """Number of columns of a tile's plane: all are of one group, so that a product over them is
-    scaled once."""
+    """Number of columns in a plane of a tile. All of them are in one group, so that a product over
+    a plane is scaled once."""
     return min(group_size, WIDEST_PLANE)
 
 
@@ -33,14 +33,14 @@ def plane_size(group_size: int) -> int:
 class Int4Matrix:
     """Numbers of 4 bits in tiles of `PLANES` · width columns, width = plane_size(group_size).
 
-    Bits 4p … 4p + 3 of words[t, row, j] are the number of that row in column
-    t · PLANES · width + p · width + j: the products of a plane read neighbouring columns of their
-    input, and have one scale a row. Columns that fill the last tile up are 0 in every input.
+    Bits 4p … 4p + 3 of words[t, row, j] are the number of that row in column t · PLANES · width + p
+    · width + j. So the products of a plane read neighbouring columns of their input and have one
+    scale per row. The last tile is padded with columns whose input is 0.
 
     words:      int16 [tiles, out_features, width]
     scales:     [groups, out_features], of a float dtype
     zeros:      uint8 [groups, out_features]; None: all are 8
-    group_size: number of columns of a group: 32, 64 or a multiple of 128
+    group_size: number of columns in a group: 32, 64 or a multiple of 128
     """
 
     words: Tensor
@@ -79,7 +79,7 @@ class Int4Matrix:
 
     @property
     def tile_size(self) -> int:
-        """Number of columns of a tile."""
+        """Number of columns in a tile."""
         return PLANES * self.words.shape[2]
 
     def rows(self, start: int, stop: int) -> Int4Matrix:
@@ -89,8 +89,8 @@ class Int4Matrix:
         return Int4Matrix(words, scales, zeros, self.group_size, self.in_features)
 
     def columns(self, start: int, stop: int) -> Int4Matrix:
-        """A view of the columns `start` … `stop` - 1. Both bounds must be at the border of a tile
-        and of a group, or the end."""
+        """A view of the columns `start` … `stop` - 1. Each bound must be at the border of both a
+        tile and a group, or at the end of the matrix."""
         tiles = slice(start // self.tile_size, -(-stop // self.tile_size))
         groups = slice(start // self.group_size, -(-stop // self.group_size))
         zeros = None if self.zeros is None else self.zeros[groups]
@@ -117,7 +117,7 @@ def pack_words(numbers: Tensor, group_size: int) -> Tensor:
 
 
 def unpack_words(words: Tensor) -> Tensor:
-    """The inverse of `pack_words`, with the columns that fill up: uint8 [out_features, tiles ·
+    """The inverse of `pack_words`, including the padding columns: uint8 [out_features, tiles ·
     PLANES · width]."""
     planes = [(words >> 4 * plane) & 15 for plane in range(PLANES)]
     return torch.stack(planes, 2).to(torch.uint8).transpose(0, 1).flatten(1)
@@ -137,8 +137,8 @@ def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Te
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
-    """`int4_linear` in parts that are yet to be summed, [P, T, out_features]; float32 where there
-    are several."""
+    """`int4_linear` in parts that the caller still has to sum, [P, T, out_features]; float32 if
+    there are several."""
     return int4_linear(x, weight, bias)[None]
 
 

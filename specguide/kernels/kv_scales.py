@@ -1,4 +1,4 @@
-"""Owns KVScales: what the numbers of a float8 cache stand for, and how they are rounded."""
+"""Owns KVScales: the scales of a float8 KV cache, and how keys and values are rounded with them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor
 
 class KVScales(NamedTuple):
     """The scales of a layer's cache: its keys are `key` times the cached numbers, its values
-    `value` times."""
+    `value` times them."""
 
     key: float = 1.0
     value: float = 1.0
 
 
 UNSCALED = KVScales()
-"""The scales of a cache that holds keys and values as they are."""
+"""The scales of a cache that stores keys and values unscaled."""
 
 
 def cached(numbers: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
-    """Keys or values as a cache of `dtype` holds them; in float8 what is too large becomes the
-    largest, and NaN stays."""
+    """Keys or values as a cache of `dtype` stores them; in float8 numbers that are too large are
+    clamped to the largest, and NaN stays."""
     if dtype != torch.float8_e4m3fn:
         return numbers.to(dtype)
     largest = torch.finfo(dtype).max

@@ -1,9 +1,8 @@
-"""Owns the random numbers of sampling: counter based, so that a token's noise depends on nothing
-around it.
+"""Owns the random numbers of sampling. They are counter based: a token's noise is a pure function
+of (seed, position, token id).
 
-The noise of a token is a pure function of (seed, position, token id). So a request draws the same
-tokens alone or in a batch, with speculation or without, and there is no generator state to keep,
-advance or roll back.
+So a request draws the same tokens alone or in a batch, with speculation or without, and there is no
+generator state to keep, advance or roll back.
 """
 
 from __future__ import annotations
@@ -45,5 +44,5 @@ def exponential_noise(seed: Tensor, position: Tensor, num_tokens: int) -> Tensor
 
 
 def _shift_right(word: Tensor, count: int) -> Tensor:
-    """Logical shift; torch's shifts copies of the sign in."""
+    """Logical shift; torch's own shift copies the sign bit."""
     return (word >> count).bitwise_and_((1 << (64 - count)) - 1)

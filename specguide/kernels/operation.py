@@ -10,7 +10,7 @@ import torch
 
 
 class OnDevice(Protocol):
-    """A tensor, or an object that holds tensors of one device."""
+    """A tensor, or an object whose tensors are all on one device."""
 
     @property
     def device(self) -> torch.device: ...
@@ -26,9 +26,9 @@ _R_co = TypeVar("_R_co", covariant=True)
 class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R]):
     """The implementations of an operation; one is chosen when the operation first meets a device.
 
-    twin:   plain torch, readable: what the operation means, and what runs where there is no GPU
-    triton: imports and gives the Triton implementation, whose parameters are those of the twin
-    native: imports and gives one for a CPU, with the same parameters; None: the twin runs there
+    twin:   plain, readable torch: it defines the operation, and runs where there is no GPU
+    triton: imports and returns the Triton implementation, whose parameters are those of the twin
+    native: imports and returns one for a CPU, with the same parameters; None: the twin runs there
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R
 class Operation(Protocol[_T_contra, _P, _R_co]):
     """A function that runs the implementation for the device of its first argument.
 
-    Set `implementations[device]` to run another one there.
+    Set `implementations[device]` to run a different one on that device.
     """
 
     implementations: Implementations[Any, Any, Any]
@@ -70,10 +70,10 @@ def operation(
 ) -> Operation[_T, _P, _R]:
     """The implementations as one function; a type checker compares their parameters.
 
-    The device is looked up in a dictionary at each call, so that callers carry nothing, and a twin
-    and its Triton implementation can be compared in one process. The dictionary is keyed by
-    `torch.device`, and the function is a closure: reading `device.type`, or calling an object with
-    `__call__`, takes longer than all that is done here.
+    The device is looked up in a dictionary at each call. So callers need not pass an implementation
+    along, and a twin and its Triton kernel can be compared in one process. The dictionary is keyed
+    by `torch.device`, and the function is a closure, because reading `device.type` or calling an
+    object with `__call__` takes longer than everything that is done here.
     """
     implementations = Implementations(twin, triton, native)
 

@@ -1,15 +1,17 @@
-"""Owns Peers, memory in which ranks leave values for one another, and the plain-torch sum over it.
+"""Owns Peers, the memory through which ranks exchange values, and the plain-torch all-reduce over
+it.
 
-Each rank writes its values into the memory of every other one, and waits in its own until theirs
-are there. Nothing says that values have come but themselves: a place that waits holds a number that
-nobody writes, -0.0 (a rank writes 0.0 for it), and is given it back once it has been read, as in
-Lamport's channel of one writer and one reader. So one kernel is enough, and no barrier.
+Each rank writes its values into the memory of every other rank, and waits in its own memory until
+theirs have arrived. There are no flags; the values themselves are the signal, as in Lamport's
+channel with one writer and one reader. An empty place holds -0.0, which nobody sends (a rank sends
+0.0 instead); the reader puts -0.0 back after it has read a value. So one kernel is enough, and no
+barrier is needed.
 
-A row has two places for each rank, which it uses in turn. A rank writes into a place only once it
-has read an answer to what it wrote there before the last time, so that place has been read.
+A row has two places for each rank, used in turn. A rank writes into a place again only after it has
+read the others' values of the turn between; they sent these after they had emptied the place.
 
-Each rank tells all others, or, where that would be much, the one that owns the row: this one adds
-up and tells the sum. The places are the same.
+Either each rank sends its values to all others, or, where that would be much data, to the one rank
+that owns the row: the owner adds them up and sends out the sum. Both use the same places.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ import torch
 from torch import Tensor
 
 _LEAST_SPARED = 1 << 20
-"""Bytes saved that pay for a second way between ranks, some 2.5 microseconds over NVLink."""
+"""Minimum bytes saved that pay for a second trip between ranks, some 2.5 microseconds over
+NVLink."""
 _BITS = {2: torch.int16, 4: torch.int32}
 NOTHING = {bits: torch.iinfo(bits).min for bits in _BITS.values()}
-"""The bits of -0.0."""
+"""The bits of -0.0, by integer dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +36,12 @@ class Peers:
 
     rank:     this process's rank
     buffers:  each rank's memory, as this process sees it: int16 or int32, bits of `dtype`, [ranks,
-              2, most_rows, D]: whose values, which turn, and which row
+              2, most_rows, D], indexed by sender, turn and row
     pointers: int64 [ranks], addresses of the buffers, on this rank's device
-    turns:    int32 [most_rows], how often places were used, by the program whose rows they are
-    aborted:  int32 [1], in the host's memory; once it is not 0 nobody waits any more
+    turns:    int32 [most_rows], how often each program has used the places of its rows
+    aborted:  int32 [1], in the host's memory; once it is not 0 nobody waits any longer
     dtype:    the dtype of the values
-    most_polls: most looks at a place that waits; then `aborted` is set
+    most_polls: maximum polls of an empty place; after these `aborted` is set
     """
 
     rank: int
@@ -59,10 +62,10 @@ class Peers:
         aborted: Tensor,
         most_polls: int,
     ) -> Peers:
-        """Places in `memory`. Nothing may have been written to this rank's part yet.
+        """Peers in `memory`. Nothing may have been written to this rank's part yet.
 
         memory: each rank's, uint8 [peers_num_bytes(…)]
-        shape:  most rows, and their size D
+        shape:  maximum rows, and their size D
         """
         bits = _BITS[dtype.itemsize]
         own = memory[rank]
@@ -79,13 +82,13 @@ class Peers:
 
     @property
     def most_rows(self) -> int:
-        """The most rows of a call."""
+        """The maximum rows in one call."""
         return self.buffers[0].shape[2]
 
     def has_owners(self, num_rows: int) -> bool:
-        """Whether each of so many rows is added up by one rank, which tells the others. A rank then
-        sends 2 · (ranks - 1) / ranks times the bytes of all rows, and else ranks - 1 times
-        these."""
+        """Whether, for so many rows, each row is added up by one owner that sends out the sum. A
+        rank then sends 2 · (ranks - 1) / ranks times the bytes of all rows, instead of ranks - 1
+        times."""
         row_bytes = self.buffers[0].shape[3] * self.dtype.itemsize
         others = self.num_ranks - 1
         return num_rows * row_bytes * (others - 2 * others / self.num_ranks) >= _LEAST_SPARED
@@ -97,15 +100,16 @@ def peers_num_bytes(num_ranks: int, shape: tuple[int, int], dtype: torch.dtype) 
 
 
 def rows_each(dim: int) -> int:
-    """Number of rows of `dim` values that are one program's, and so take turns together."""
+    """Number of rows of `dim` values that one program handles, and whose turns therefore change
+    together."""
     return max(1, 1024 // (1 << (dim - 1).bit_length()))
 
 
 def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
     """The sum of all ranks' parts [P, T, D]: [T, D] in the peers' dtype.
 
-    Each rank's own sum is rounded to that dtype; theirs are added up in float32, in the order of
-    ranks, so that the result is bitwise the same on all.
+    Each rank rounds its own sum to that dtype. The ranks' sums are then added in float32 in the
+    order of ranks, so that the result is bitwise the same on all ranks.
     """
     own = (parts[0] if len(parts) == 1 else parts.sum(0)).to(peers.dtype)
     bits = own.view(peers.buffers[0].dtype)
@@ -134,7 +138,7 @@ def exchange(bits: Tensor, peers: Peers, num_each: int) -> Tensor:
 
 
 def _awaited(peers: Peers, place: tuple[int, Tensor, Tensor]) -> Tensor:
-    """The values that come into a place, which is then given back."""
+    """The values that arrive in a place, which is then emptied again."""
     own = peers.buffers[peers.rank]
     nothing = NOTHING[own.dtype]
     while (own[place] == nothing).any() and not peers.aborted.item():

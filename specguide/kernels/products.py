@@ -1,8 +1,8 @@
-"""Owns which of cuBLASLt's ways a product takes: the fastest of those that it proposes.
+"""Owns which cuBLASLt algorithm multiplies a product: the fastest one that the library proposes.
 
-The library orders its algorithms for a shape by a model of the GPU, and torch takes the first. Here
-they are timed, once for each shape, when an iteration first runs; the graph that is captured next
-takes what was found. `python -m benchmarks.library_products` says what it gains.
+The library ranks its algorithms for a shape by a model of the GPU, and torch takes the first. Here
+they are timed once for each shape, when an iteration first runs; the graph that is captured next
+uses the fastest. `python -m benchmarks.library_products` shows the gain.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ from specguide.kernels.host_values import on_device
 
 _NUM_ROUNDS, _NUM_LAUNCHES = 4, 4
 NUM_TIMED_WEIGHTS = 4
-"""Number of weights of one shape that are timed in turn: what one leaves in the cache would help it
-alone."""
+"""Number of weights of one shape that are timed in turn. With a single weight, an algorithm would
+gain from what it left in the cache itself."""
 _LEAST_GAIN = 0.02
-"""Least gain, as a share of the time of torch's product; less may be chance."""
+"""Minimum gain, as a share of the time of torch's product; a smaller one may be chance."""
 _LEAST_BYTES, _LEAST_BYTES_IN_TURN = 8 << 20, 64 << 20
-"""Least bytes of a weight, and of all timed weights of its shape: fewer would stay in the cache."""
+"""Minimum bytes of a weight, and of all timed weights of its shape together: less would stay in the
+cache."""
 _MOST_ROWS = 2304
-"""Most rows of a product that is timed: more are rare, and take memory."""
+"""Maximum rows of a product that is timed: larger ones are rare, and need much memory."""
 _MOST_SHAPES = 64
 _NUM_NUMBERS = 7
-"""New ones at a time, of which ranks tell one another, and the numbers of each."""
+"""Maximum new products that ranks tell one another at a time, and the numbers that describe
+each."""
 
 
 class Product(NamedTuple):
-    """A product that is timed. has_halves: torch's way is to multiply both halves of the columns,
-    each to float32, which are yet to be summed"""
+    """A product that is timed. has_halves: torch's own version multiplies both halves of the
+    columns separately, each to float32, and leaves their sum to the caller"""
 
     shape: Shape
     has_halves: bool = False
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers that tell one product from another; ranks that multiply alike have the
-        same."""
+        """The numbers that identify a product; ranks with the same product have the same
+        numbers."""
         shape = self.shape
         sizes = shape.num_rows, shape.num_outputs, shape.num_inputs
         return [TYPES[shape.dtype], TYPES[shape.output_dtype], *sizes, int(self.has_halves)]
@@ -60,7 +62,7 @@ _ways: dict[Product, Way | None] = {}
 
 
 class _Noticed(threading.local):
-    """The weights of each product that has come up on this thread; None: nobody asks."""
+    """The weights of each product that this thread has met; None: nobody is collecting them."""
 
     weights: dict[Product, list[Tensor]] | None = None
 
@@ -70,11 +72,11 @@ _noticed = _Noticed()
 
 @contextmanager
 def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[None]:
-    """A context at the end of which the products are timed that this thread has asked for within
-    it. It does nothing without a GPU.
+    """A context that times, when it ends, the products that this thread asked for inside it. It
+    does nothing without a GPU.
 
-    gather: gathers values of all ranks, which all take what the first of them has found, and so
-            compute alike; None: there is one rank
+    gather: gathers values of all ranks. All ranks take the choice of the first rank that has the
+            product, and so compute alike; None: there is one rank
     """
     if device.type != "cuda" or library() is None:
         yield
@@ -95,7 +97,7 @@ def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[Non
 def _agreed(
     best: Mapping[Product, int | None], device: torch.device, gather: Gather
 ) -> dict[Product, int | None]:
-    """The best way of each product, as the first rank that has such a product says."""
+    """The best algorithm of each product, as chosen by the first rank that has such a product."""
     rows = [[*one.numbers, index or 0] for one, index in best.items()][:_MOST_SHAPES]
     rows += [[0] * _NUM_NUMBERS] * (_MOST_SHAPES - len(rows))
     said: dict[tuple[int, ...], int] = {}
@@ -108,10 +110,10 @@ def product(
     x: Tensor, weight: Tensor, dtype: torch.dtype | None = None, *, has_halves: bool = False
 ) -> Tensor | None:
     """x · weightᵀ: x [T, in_features], weight [out_features, in_features], of bfloat16, float16 or
-    float8 → [T, out_features]. None where no way is known that is faster than torch's.
+    float8 → [T, out_features]. None if no algorithm is known to be faster than torch's.
 
-    dtype: the output's dtype; None: that of x. Float8 is summed fast
-    has_halves: as Product has it
+    dtype: the output's dtype; None: that of x. Float8 uses fast accumulation
+    has_halves: see Product
     """
     if not takes(x, weight) or (x.data_ptr() | weight.data_ptr()) % ALIGNMENT_BYTES:
         return None
@@ -125,8 +127,8 @@ def product(
 
 
 def halves(x: Tensor, weight: Tensor) -> Tensor:
-    """x · weightᵀ in two parts that are yet to be summed, of the first and of the last columns,
-    whose number is even: float32 [2, T, out_features]."""
+    """x · weightᵀ in two parts that the caller still has to sum, over the first and the last half
+    of the columns, whose number is even: float32 [2, T, out_features]."""
     inputs = x.unflatten(1, (2, -1)).transpose(0, 1)
     return torch.bmm(inputs, weight.unflatten(1, (2, -1)).permute(1, 2, 0), out_dtype=torch.float32)
 
@@ -143,7 +145,7 @@ def _proposed(shape: Shape) -> list[Way]:
 
 
 def takes(x: Tensor, weight: Tensor) -> bool:
-    """Whether this is a product that may be timed."""
+    """Whether this product is of a kind that may be timed."""
     return (
         x.dtype in TYPES
         and weight.dtype == x.dtype
@@ -155,16 +157,16 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 
 def best_of(times: Sequence[float]) -> int | None:
-    """The place of the fastest of some ways, of which the first is torch's; None where no other one
-    is clearly faster."""
+    """The index of the fastest algorithm, where the first is torch's; None if no other is clearly
+    faster."""
     best = min(range(len(times)), key=lambda index: times[index], default=0)
     is_gain = bool(times) and times[best] < (1 - _LEAST_GAIN) * times[0]
     return best if is_gain else None
 
 
 def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
-    """The times of torch's product and of each way, milliseconds of some launches; infinite for one
-    that does not run, and empty where too little would be read, the stream cannot be captured or
+    """The times of torch's product and of each algorithm, milliseconds for some launches; infinite
+    for one that does not run. Empty if too little would be read, the stream cannot be captured or
     there is no memory."""
     shape = one.shape
     num_bytes = sum(weight.nbytes for weight in weights)
@@ -183,7 +185,7 @@ def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
 
 
 def _launches(one: Product, weights: Sequence[Tensor]) -> list[Callable[[Tensor], object] | None]:
-    """The launch of torch's product, then that of each way; None for one that does not run."""
+    """The launch of torch's product, then of each algorithm; None for one that does not run."""
     shape = one.shape
     x = torch.randn(shape.num_rows, shape.num_inputs, device=shape.device).to(shape.dtype)
     output = shape.output()
@@ -207,10 +209,10 @@ def _torch_launch(one: Product, x: Tensor, output: Tensor) -> Callable[[Tensor],
 def _captured(
     launch: Callable[[Tensor], object], weights: Sequence[Tensor]
 ) -> torch.cuda.CUDAGraph:
-    """A graph of some launches, so that the host's time does not count."""
+    """A graph of some launches, so that the host's time is not measured."""
     graph = torch.cuda.CUDAGraph()
     was_enabled = gc.isenabled()
-    gc.disable()  # it might free what a thread that captures must not
+    gc.disable()  # it might free memory, which a thread must not do while it captures
     try:
         graph.capture_begin(capture_error_mode="thread_local")
         for _, weight in zip(range(_NUM_LAUNCHES), cycle(weights), strict=False):

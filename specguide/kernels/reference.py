@@ -1,5 +1,5 @@
-"""Owns the plain-torch kernels over logits and rows: the readable twins of the fast ones, and what
-runs on a CPU."""
+"""Owns the plain-torch kernels over logits and bitmask rows: the readable twins of the fast ones,
+which also run on a CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTenso
 
 
 def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
-    """Write -inf in place where a guided row forbids a token; rows that are not guided stay as they
-    are.
+    """Write -inf in place where a guided row forbids a token; free rows are left unchanged.
 
     logits: [n, V], floating
     """
@@ -29,13 +28,14 @@ def masked_argmax(
     rows: BitmaskRows | None,
     target_ids: Tensor | None = None,
 ) -> Tensor:
-    """The likeliest allowed token of each row, as a target id; of equals the one that comes first.
+    """The most likely allowed token of each row, as a target id; among equals the first one.
 
     logits:     [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never chosen
     rows:       over the target vocabulary; bits past its end are 0. None: all are free
-    target_ids: int32 or int64 [Vd], target id of each draft id; None where the vocabularies are one
-    Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed
-    target token, if it has just one. Otherwise -1: nothing to choose.
+    target_ids: int32 or int64 [Vd], target id of each draft id; None if both vocabularies are the
+                same
+    Returns int32 [n]. If a row allows no token of a pruned draft vocabulary, its only allowed
+    target token, if there is exactly one; otherwise -1: there is nothing to choose.
     """
     best, place, is_reached = best_of_rows(logits, rows, target_ids)
     return chosen_tokens(best, place, is_reached, rows, target_ids)
@@ -44,8 +44,8 @@ def masked_argmax(
 def best_of_rows(
     logits: Tensor, rows: BitmaskRows | None, target_ids: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The greatest logit that may be chosen, -inf for none, its column, int64, and whether any
-    token may be; each [n]."""
+    """The greatest logit that may be chosen (-inf if there is none), its column, int64, and whether
+    any token is allowed; each [n]."""
     bias = None if rows is None else _draft_bias(rows, logits, target_ids, logits.dtype)
     best, place = _choosable(logits, bias).max(dim=-1)
     return best, place, torch.ones_like(place).bool() if bias is None else bias.amax(dim=-1) == 0
@@ -58,7 +58,7 @@ def chosen_tokens(
     rows: BitmaskRows | None,
     target_ids: Tensor | None,
 ) -> Tensor:
-    """The tokens, int32 [n], that follow from the results of `best_of_rows`."""
+    """The tokens, int32 [n], that the results of `best_of_rows` stand for."""
     token = place if target_ids is None else target_ids[place]
     token = token.masked_fill(best == float("-inf"), -1)
     if rows is not None and target_ids is not None:
@@ -72,13 +72,14 @@ def masked_top_k(
     target_ids: Tensor | None,
     k: int,
 ) -> tuple[Tensor, Tensor]:
-    """The k likeliest allowed tokens of each row, as target ids, and how likely they are among the
-    allowed ones.
+    """The k most likely allowed tokens of each row, as target ids, and their probabilities among
+    the allowed tokens.
 
-    logits and the others: as for masked_argmax, which gives the same token as the first here, up to
-    equals Returns int32 [n, k], likeliest first, -1 where there is no further one, and float32 [n,
-    k] log-probabilities, -inf there. A row's only allowed token, where a pruned vocabulary has
-    none, has probability 1.
+    Parameters are those of masked_argmax, which returns the same token as the first one here,
+    except among equals.
+    Returns int32 [n, k], most likely first, -1 where there are fewer than k, and float32 [n, k]
+    log-probabilities, -inf there. If a pruned vocabulary has no allowed token, the row's only
+    allowed token has probability 1.
     """
     bias = None if rows is None else _draft_bias(rows, logits, target_ids, torch.float32)
     allowed = _choosable(logits.float(), bias)
@@ -90,10 +91,10 @@ def masked_top_k(
         .to(torch.int32)
     )
     greatest = values[:, :1]
-    shift = greatest.where(greatest.isfinite(), 0)  # beside which sums of huge logits are rounded
+    shift = greatest.where(greatest.isfinite(), 0)  # else huge logits would swallow log_total
     log_total = (allowed - shift).logsumexp(dim=-1, keepdim=True)
-    # Infinity less infinity: the likelihood of an infinite logit, beside which all others are
-    # nothing.
+    # An infinite logit gives infinity - infinity here: it takes the whole probability, and all
+    # other logits none.
     logprobs = (values - shift - log_total).nan_to_num_(nan=0.0, neginf=float("-inf"))
     logprobs = logprobs.masked_fill(missing, float("-inf"))
     if rows is not None and bias is not None and target_ids is not None:
@@ -116,15 +117,15 @@ def masked_sample(
     """One token of each row, drawn from its masked, filtered and renormalised distribution.
 
     The filters come in vLLM's order: mask, temperature, min-p, top-k (with all equals of the k-th),
-    top-p (of equals the lowest ids first; the mass is that of what top-k left). The draw is a race
-    of exponential clocks: the token whose noise / probability is least. Greedy rows take their
-    likeliest token, of equals the lowest id.
+    top-p (among equals the lowest ids first; the mass is that of the tokens that top-k kept). The
+    draw is a race of exponential clocks: the token with the least noise / probability wins. Greedy
+    rows take their most likely token, among equals the lowest id.
 
     logits:    [n, V], floating; a NaN or -inf is never chosen
     rows:      None: all are free
     params:    one entry per row
-    positions: int64 [n], position in the sequence of the token to be drawn; with the seed it makes
-               the noise, and nothing else does
+    positions: int64 [n], position in the sequence of the token to be drawn; seed and position alone
+               determine the noise
     Returns int32 [n]; -1 where there is nothing to choose.
     """
     if params.temperature is None:
@@ -134,7 +135,7 @@ def masked_sample(
     best, greedy = logits.max(dim=-1, keepdim=True)
     temperature = params.temperature[:, None]
     is_greedy = temperature < GREEDY_TEMPERATURE
-    # Infinity less infinity: a row whose best is infinite, either way, must not make NaN of itself.
+    # Infinity - infinity: a row whose best logit is ±infinity must not become NaN.
     scaled = (
         logits.sub(best)
         .nan_to_num_(nan=0.0, neginf=float("-inf"))
@@ -147,7 +148,7 @@ def masked_sample(
 
 
 def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
-    """Log-weights [n, V], the greatest 0, with -inf for what min-p, top-k and top-p drop."""
+    """Log-weights [n, V], the greatest is 0; -inf for tokens that min-p, top-k and top-p drop."""
     if params.min_p is not None:
         scaled = scaled.masked_fill(scaled.exp() < params.min_p[:, None], float("-inf"))
     if params.top_k is None and params.top_p is None:
@@ -167,8 +168,8 @@ def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
 
 
 def _choosable(logits: Tensor, bias: Tensor | None) -> Tensor:
-    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which becomes
-    NaN."""
+    """Logits in which a token that cannot be chosen is -inf. That includes NaN, and a forbidden
+    +inf, which the bias turns into NaN."""
     if bias is None:
         return logits.nan_to_num(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
     return (logits + bias).nan_to_num_(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
@@ -177,14 +178,14 @@ def _choosable(logits: Tensor, bias: Tensor | None) -> Tensor:
 def _draft_bias(
     rows: BitmaskRows, logits: Tensor, target_ids: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
-    """The `_bias` of the rows over the vocabulary of the logits, [n, Vd]."""
+    """The `_bias` of the rows, mapped to the vocabulary of the logits, [n, Vd]."""
     bias = _bias(rows, dtype)
     return bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
 
 
 def _bias(rows: BitmaskRows, dtype: torch.dtype) -> Tensor:
-    """The bias of each row, [n, 32 · words]: 0 where a token is allowed, -inf where not; free rows
-    allow all."""
+    """The bias of each row, [n, 32 · words]: 0 for an allowed token, -inf for a forbidden one; free
+    rows allow all."""
     free_words = (rows.guided[rows.ids] == 0).to(torch.int32).neg_()[:, None]
     words = rows.bitmask[rows.ids] | free_words
     bytes_ = words.view(torch.uint8).flatten().to(torch.int32)
@@ -197,15 +198,14 @@ def _bias(rows: BitmaskRows, dtype: torch.dtype) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _byte_bias(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The bias of the eight tokens of each byte, [256, 8]; a lookup is far quicker than shifting
-    bits."""
+    """The bias of the eight tokens of each byte value, [256, 8]; a table lookup is far quicker than
+    shifting bits."""
     bits = torch.arange(256)[:, None] >> torch.arange(8) & 1
     return torch.zeros(256, 8, dtype=dtype).masked_fill_(bits == 0, float("-inf")).to(device)
 
 
 def _only_token(rows: Tensor) -> Tensor:
-    """The token that each row of int32 words allows where it allows exactly one, else -1; int64
-    [n]."""
+    """The token of each row of int32 words that allows exactly one, else -1; int64 [n]."""
     in_use = rows != 0
     index = in_use.int().argmax(dim=-1)
     word = rows.gather(1, index[:, None])[:, 0]

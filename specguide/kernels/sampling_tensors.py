@@ -1,4 +1,5 @@
-"""Owns SamplingTensors: the sampling parameters of a batch as the sampling kernels read them."""
+"""Owns SamplingTensors: the sampling parameters of a batch in the form that the sampling kernels
+read."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from specguide.batch import SamplingValues
 from specguide.kernels.host_values import on_device
 from specguide.params import SamplingParams
 
-# Below this a temperature is greedy: the division would leave nothing else to choose.
+# A lower temperature counts as greedy: after the division only the best token would be left.
 GREEDY_TEMPERATURE = 1e-5
 _MOST = torch.iinfo(torch.int64).max
 
 
 @dataclass(frozen=True)
 class SamplingTensors:
-    """One entry per row of logits, on the logits' device. A parameter is None where no row asks for
+    """One entry per row of logits, on the logits' device. A parameter is None if no row asks for
     it.
 
     seed:        int64 [n]
@@ -60,7 +61,7 @@ class SamplingTensors:
 
     @classmethod
     def neutral(cls, num_rows: int, device: torch.device | str) -> SamplingTensors:
-        """Greedy rows with every tensor given, so that there are fixed addresses to write to."""
+        """Greedy rows with all tensors present, so that there are fixed addresses to write to."""
         return cls(
             seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
             temperature=torch.zeros(num_rows, device=device),
@@ -70,13 +71,13 @@ class SamplingTensors:
         )
 
     def given(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Temperature, top_k, top_p and min_p, all of which must be there."""
+        """Temperature, top_k, top_p and min_p, none of which may be None."""
         assert self.temperature is not None and self.top_k is not None
         assert self.top_p is not None and self.min_p is not None
         return self.temperature, self.top_k, self.top_p, self.min_p
 
     def select(self, rows: Tensor, like: SamplingTensors) -> SamplingTensors:
-        """The rows `rows`, int64 [n], of those tensors that `like` has."""
+        """The rows `rows`, int64 [n], of the tensors that `like` has."""
 
         def chosen(name: str) -> Tensor | None:
             return None if getattr(like, name) is None else getattr(self, name)[rows]

@@ -1,4 +1,4 @@
-"""Owns memory that the host and a GPU both read and write, of one process or of several."""
+"""Owns memory that both the host and a GPU read and write, in one process or in several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 
 class _TensorHead(ctypes.Structure):
-    """How a DLManagedTensor begins (DLPack's dlpack.h): where the memory is, and whose it is."""
+    """The first fields of a DLManagedTensor (DLPack's dlpack.h): the memory's address and its
+    device."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -30,9 +31,9 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 def mapped(pinned: Tensor, device: torch.device) -> Tensor:
     """The pinned memory as a tensor of the device, which reads and writes it over the bus.
 
-    All devices may, whichever pinned it: it has one address for the host and all GPUs. Asked by the
-    address, CUDA says that it is the pinning device's; a DLPack capsule says whose it is, and torch
-    takes it at its word. The result keeps the memory alive.
+    Any device may do so, whichever one pinned it: the memory has one address for the host and all
+    GPUs. CUDA would report the pinning device for that address; torch instead believes the device
+    that a DLPack capsule names. The result keeps the memory alive.
     """
     capsule = to_dlpack(pinned)
     _hand_over(capsule, torch.empty(0, device=device).__dlpack_device__())
@@ -40,13 +41,14 @@ def mapped(pinned: Tensor, device: torch.device) -> Tensor:
 
 
 def _hand_over(capsule: Any, device: tuple[int, int]) -> None:
-    """Say that an unread capsule's memory is of this device: DLPack's type and number."""
+    """Make an unread capsule say that its memory is on this device: DLPack's type and number."""
     head = _TensorHead.from_address(_pointer_of(capsule, b"dltensor"))
     head.device_type, head.device_id = map(int, device)
 
 
 class _Pinned(mmap.mmap):
-    """Memory that processes share, pinned for this one's GPU until nothing refers to it."""
+    """Memory that processes share, pinned for this process's GPU as long as anything refers to
+    it."""
 
     address = 0
     descriptor = -1
@@ -61,7 +63,7 @@ class _Pinned(mmap.mmap):
 
 def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
     """Memory uint8 [num_bytes], all zero, and the file by which `of_another_process` finds it as
-    long as the memory is there. Raises RuntimeError where there can be none."""
+    long as the memory exists. Raises RuntimeError if the system or CUDA refuses it."""
     try:
         descriptor = os.memfd_create("specguide", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, num_bytes)
@@ -71,8 +73,8 @@ def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
 
 
 def of_another_process(file: str, num_bytes: int) -> Tensor:
-    """The memory of another process's file, in this process. Raises RuntimeError where the system
-    does not let it."""
+    """The memory of another process's file, in this process. Raises RuntimeError if the system does
+    not allow it."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except OSError as cause:
@@ -81,12 +83,12 @@ def of_another_process(file: str, num_bytes: int) -> Tensor:
 
 
 def _pinned(descriptor: int, num_bytes: int) -> Tensor:
-    """The memory of a file, pinned; the descriptor is closed with it."""
+    """The memory of a file, pinned; it closes the descriptor when it is freed."""
     memory = _Pinned(descriptor, num_bytes)
     memory.descriptor = descriptor
     tensor = torch.frombuffer(memory, dtype=torch.uint8)
     if torch.cuda.is_available():
-        portable_and_mapped = 3  # CUDA's flags: for all contexts, and to be read by kernels
+        portable_and_mapped = 3  # CUDA's flags: for all contexts, and readable by kernels
         cudart: Any = torch.cuda.cudart()
         result = int(cudart.cudaHostRegister(tensor.data_ptr(), num_bytes, portable_and_mapped))
         if result != 0:

@@ -1,5 +1,5 @@
-"""Owns the choice of tokens by ranks of which each has the logits of a part of the vocabulary: they
-tell one another their best, not their logits."""
+"""Owns the choice of tokens when each rank has the logits of only a part of the vocabulary: ranks
+exchange their best tokens, not their logits."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from specguide.kernels.peers import Peers, exchange
 from specguide.kernels.reference import best_of_rows, chosen_tokens
 
 NUM_WORDS = 32
-"""Number of words that a rank tells of a row: the bits of its best logit, its column, whether any
-token may be chosen, and zeros; there is a word for each thread that waits for them."""
+"""Number of words that a rank sends for each row: the bits of its best logit, its column, whether
+any token is allowed, and zeros, so that every waiting thread has a word of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogitsShare:
-    """The logits of some tokens in each row.
+    """The logits of a part of the vocabulary, for each row.
 
     values: [n, V / ranks]
     first:  column of the first of these tokens, among all V; a multiple of 32
-    peers:  the other ranks, to be told of rows of NUM_WORDS
+    peers:  the other ranks, with places for rows of NUM_WORDS
     """
 
     values: Tensor
@@ -36,7 +36,7 @@ class LogitsShare:
         return self.values.device
 
     def rows(self, rows: BitmaskRows | None, target_ids: Tensor | None) -> BitmaskRows | None:
-        """The bitmask rows of these tokens, as `masked_argmax` takes them."""
+        """The bitmask rows of these tokens, in the form that `masked_argmax` takes."""
         if rows is None or target_ids is not None:
             return rows
         return rows._replace(bitmask=rows.bitmask[:, self.first // 32 :])
@@ -51,8 +51,8 @@ class LogitsShare:
 def masked_argmax_of_shares(
     logits: LogitsShare, rows: BitmaskRows | None, target_ids: Tensor | None = None
 ) -> Tensor:
-    """`masked_argmax` of the whole rows, on all ranks. rows, target_ids: those of the whole
-    vocabulary"""
+    """`masked_argmax` over the whole vocabulary, the same on all ranks. rows, target_ids: those of
+    the whole vocabulary"""
     best, place, is_reached = best_of_rows(
         logits.values, logits.rows(rows, target_ids), logits.ids(target_ids)
     )
@@ -62,6 +62,6 @@ def masked_argmax_of_shares(
     told[:, 2] = is_reached
     every = exchange(told, logits.peers, 1)
     bests = every[:, :, 0].contiguous().view(torch.float32)
-    winner = bests.max(0).indices[None]  # of equals the first rank, whose columns come first
+    winner = bests.max(0).indices[None]  # among equals the first rank, whose columns come first
     place = every[:, :, 1].gather(0, winner)[0].long()
     return chosen_tokens(bests.amax(0), place, every[:, :, 2].amax(0) > 0, rows, target_ids)

@@ -1,5 +1,5 @@
-"""Owns SlotRows: what the host writes of some slots before an iteration, as one tensor that goes to
-the device in one copy, and the operation that puts it in its places."""
+"""Owns SlotRows: everything that the host writes into some slots before an iteration, packed in one
+tensor that takes one copy to the device, and the operation that unpacks it there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from specguide.kernels.host_values import on_device
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 MAX_END_IDS = 16
-"""Most end tokens of a request that the device looks for; the host looks for all."""
+"""Maximum end tokens of a request that the device checks; the host checks all of them."""
 
 NO_END_ID = -2
 _MOST = torch.iinfo(torch.int64).max
 
 
 class Written(IntFlag):
-    """The parts of a slot that a row writes, beside the beginning of its block table."""
+    """The parts of a slot that a row writes, besides the beginning of its block table."""
 
     STATE = 1
     GOLDEN = 2
@@ -33,7 +33,7 @@ class Written(IntFlag):
 
 
 class Column(IntEnum):
-    """The columns of a row: numbers of one meaning each, then end tokens, then pages."""
+    """The columns of a row: numbers with one meaning each, then end tokens, then pages."""
 
     SLOT = 0
     WRITTEN = 1
@@ -54,7 +54,7 @@ class Column(IntEnum):
 
 class SlotTensors(NamedTuple):
     """The tensors that are written to; see SlotTable and SlotDrafts. None of them may be missing,
-    nor any of the sampling parameters."""
+    nor may any sampling parameter be None."""
 
     lengths: Tensor
     active: Tensor
@@ -71,7 +71,7 @@ class EntryValues(NamedTuple):
     """The values of a request that enters a slot.
 
     end_ids:  at most MAX_END_IDS
-    num_model, row_slot: as SlotDrafts has them
+    num_model, row_slot: see SlotDrafts
     """
 
     max_len: int
@@ -102,12 +102,13 @@ _NO_ENTRY = [0] * (Column.PAGES - Column.MAX_LEN)
 
 @dataclass(frozen=True)
 class SlotRow:
-    """The values that are written of one slot; what is None stays as it is.
+    """The values that are written into one slot; a field that is None stays as it is.
 
-    pages:     the block table from its beginning, as far as it goes; None: no page is left
+    pages:     the beginning of the block table, as long as it is now; None: the slot has no pages
+               any more
     state:     how many positions have keys, and whether a request decodes there
     golden_id: the token that is verified first
-    entry:     values of a request that enters the slot, whose drafts are forgotten
+    entry:     values of a request that enters the slot; the drafts of the one before are forgotten
     """
 
     slot: int
@@ -117,7 +118,7 @@ class SlotRow:
     entry: EntryValues | None = None
 
     def numbers(self, num_pages: int) -> list[int]:
-        """The values of all columns, with num_pages pages."""
+        """The values of all columns, with `num_pages` columns for pages."""
         pages = self.pages or ()
         written = Written(0)
         if self.pages is None:
@@ -139,16 +140,16 @@ class SlotRow:
 
 
 def slot_rows(rows: Sequence[SlotRow], device: torch.device) -> Tensor:
-    """The rows as one tensor int64 [rows, columns] on the device. Shorter tables are filled up with
-    -1, which is what stands there: a table only grows until its slot is left."""
+    """The rows as one tensor int64 [rows, columns] on the device. Shorter tables are padded with
+    -1, which the slot holds there anyway: a table only grows until its slot is released."""
     num_pages = max(len(row.pages or ()) for row in rows)
     return on_device([row.numbers(num_pages) for row in rows], device)
 
 
 def write_slots(rows: Tensor, slots: SlotTensors) -> None:
-    """Put rows int64 [R, columns], as `slot_rows` makes them, into the slots' tensors, in place.
+    """Unpack rows int64 [R, columns], as `slot_rows` makes them, into the slots' tensors, in place.
 
-    No two rows may be of one slot, unless they agree.
+    Two rows may be of the same slot only if they agree.
     """
     for row in rows.tolist():
         slot, written = row[Column.SLOT], Written(row[Column.WRITTEN])
@@ -182,7 +183,7 @@ def _write_entry(slot: int, row: Sequence[int], slots: SlotTensors) -> None:
 
 
 def _bits(value: float) -> int:
-    """The bits of a float32, as an int32; of an infinite one where the value is too large."""
+    """The bits of a float32, as an int32; the bits of infinity if the value is too large."""
     return c_int32.from_buffer(c_float(value)).value
 
 

@@ -26,8 +26,8 @@ from specguide.kernels.attention.torch_backend import TorchAttention
 
 
 def _triton() -> AttentionBackend:
-    """The Triton backend. Triton is imported here, since it need not be installed where there is no
-    GPU."""
+    """The Triton backend. Triton is imported here because it need not be installed where there is
+    no GPU."""
     from specguide.kernels.attention.triton_backend import TritonAttention
 
     return TritonAttention()

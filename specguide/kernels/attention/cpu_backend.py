@@ -1,5 +1,5 @@
-"""Owns attention over the paged cache on a CPU: native where there is little to
-do, else torch's."""
+"""Owns attention over the paged cache on a CPU: native code for small passes, torch's attention for
+the others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from specguide.native import AttentionPass
 
 _MOST_WORK = 1 << 19
 _WORK_OF_A_PAIR = 24
-"""What a query head and a key cost beside their own numbers, in numbers of them. With more work in
-all, torch's threads and wide vectors make up for its calls."""
+"""The fixed cost of a pair of query head and key, counted in numbers that are read. Passes with
+more work in all than _MOST_WORK go to torch: its threads and wide vectors then make up for the cost
+of its calls."""
 
 _TORCH = TorchAttention()
 
 
 class CpuAttention:
-    """Attention on a CPU. Keys and values of float32 are read where they lie."""
+    """Attention on a CPU. The native pass reads float32 keys and values in place."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
         return _CpuPlan(context)
@@ -37,7 +38,8 @@ class CpuAttention:
 
 @dataclass(frozen=True, eq=False)
 class _CpuPlan:
-    """The plan of a pass. Each of the two ways is made ready when a layer first takes it."""
+    """The plan of a pass. The native and the torch plan are each built when a layer first needs
+    it."""
 
     context: ForwardContext
 
@@ -47,8 +49,8 @@ class _CpuPlan:
 
     @cached_property
     def _held(self) -> tuple[Tensor | None, ...]:
-        """The tensors that the native pass reads; they are kept, since it has their addresses
-        alone."""
+        """The tensors that the native pass reads. They are kept alive here, since the native pass
+        only has their addresses."""
         context = self.context
         ancestors, node_positions, _ = context.mask.kernel_mask()
         return (

@@ -1,4 +1,5 @@
-"""Owns ForwardContext, what the layers of a pass share, and what an attention backend is."""
+"""Owns ForwardContext, which the layers of a pass share, and the interface of an attention
+backend."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ KernelMask = tuple[Tensor | None, Tensor | None, int]
 
 
 class AttentionMask(Protocol):
-    """Which of the last M keys of each of B sequences the Q tokens of a pass see; all keys before
-    these are seen.
+    """Which of the last M keys of each of B sequences the Q tokens of a pass see. Every token sees
+    all keys before these M.
 
     is_causal:      a token sees its own key and those before it
-    most_tile_rows: most rows of a tile of a fast kernel in half precision, which may read a mask
-                    beside the keys
-    most_tile_keys: most keys of its steps
+    most_tile_rows: maximum rows of a tile of a fast kernel in half precision, which may have to
+                    read a mask besides the keys
+    most_tile_keys: maximum keys in one step of such a kernel
     """
 
     is_causal: bool
@@ -40,14 +41,14 @@ class AttentionMask(Protocol):
 
     def visible(self, index: Tensor, query_len: int) -> Tensor:
         """Which of S keys each token sees, bool [B, Q, S]. index: int [B, S], the keys' places
-        among the last M; below 0 for keys before these"""
+        among the last M keys; negative for earlier keys"""
 
     def kernel_mask(self) -> KernelMask:
         """The mask as a kernel reads it."""
 
 
 class CausalMask:
-    """Each token follows the one before; the last keys are the pass's own, M = Q."""
+    """Each token follows the one before it; the last keys are those of this pass, M = Q."""
 
     is_causal = True
     most_tile_rows = 128
@@ -71,11 +72,12 @@ CAUSAL = CausalMask()
 
 @dataclass(frozen=True, eq=False)
 class TreeMask:
-    """The last keys are nodes of a draft tree, of which the last Q are this pass's own.
+    """The last keys are nodes of a draft tree; the last Q of these nodes are the tokens of this
+    pass.
 
     ancestor_mask: bool [B, Q, M], entry [b, i, j] says whether token i of the pass sees key j of
                    the last M
-    position_ids:  int64 [B, M], where the nodes stand
+    position_ids:  int64 [B, M], positions of the nodes
     """
 
     ancestor_mask: Tensor
@@ -103,8 +105,8 @@ class TreeMask:
 
 @dataclass(frozen=True, eq=False)
 class ForwardContext:
-    """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B
-    sequences.
+    """The tokens of one forward pass: their positions, their sequences and where their keys and
+    values go. Tensors are on the model's device. T tokens, B sequences.
 
     position_ids:    int64 [T], position of each token in its sequence
     slot_mapping:    int64 [T], where its key and value go: page · page_size + offset; -1 stores
@@ -113,12 +115,12 @@ class ForwardContext:
     query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] …
                      query_start_loc[b + 1] - 1
     seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
-    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last
-                     sequence's are padding
-    page_size:       tokens a page
-    attention:       what runs this pass's attention
-    mask:            which keys each token sees; a tree's only where every sequence has
-                     Q = max_query_len tokens
+    max_query_len:   an upper bound of the tokens that one sequence has in this pass. Tokens behind
+                     those of the last sequence are padding
+    page_size:       tokens per page
+    attention:       the backend that runs this pass's attention
+    mask:            which keys each token sees; a tree mask requires that every sequence has Q =
+                     max_query_len tokens
     """
 
     position_ids: Tensor
@@ -133,18 +135,19 @@ class ForwardContext:
 
     @cached_property
     def plan(self) -> AttentionPlan:
-        """The plan of this pass's attention, for all layers; it is made when the first of them
-        asks."""
+        """The plan of this pass's attention, which all layers share; it is made when the first
+        layer asks for it."""
         return self.attention.plan(self)
 
 
 @dataclass(frozen=True, eq=False)
 class OutputRows:
-    """The tokens of a pass whose hidden states are wanted. For the others a model's last layer
-    computes keys and values alone.
+    """The tokens of a pass whose hidden states are wanted. For all other tokens the model's last
+    layer computes keys and values only.
 
     index:   places of the W tokens among all T, int64 [W] or a slice
-    context: the context of these tokens alone; its sequences end with their keys
+    context: the context of these tokens alone; each of its sequences ends with the key of its last
+             such token
     """
 
     index: Tensor | slice
@@ -152,8 +155,8 @@ class OutputRows:
 
     @classmethod
     def last_tokens(cls, context: ForwardContext, index: Tensor) -> OutputRows:
-        """The last token of each sequence of a pass. index: places of these among all tokens, int64
-        [B]"""
+        """The last token of each sequence of a pass. index: places of these tokens among all
+        tokens, int64 [B]"""
         starts = torch.arange(len(index) + 1, dtype=torch.int32, device=index.device)
         alone = replace(
             context,
@@ -166,15 +169,16 @@ class OutputRows:
 
 
 class AttentionForm(NamedTuple):
-    """What one layer's attention is.
+    """What defines the attention of one layer.
 
     scale:          factor on the dot products
-    sliding_window: keys that a token sees, its own included; None: all
-    sinks:          [num_heads], each head's score that takes part in the softmax beside those of
-                    the keys, and adds no value (attention sinks, Xiao et al. 2023, arXiv
-                    2309.17453, learned as gpt-oss has them)
+    sliding_window: number of keys that a token sees, its own included; None: all
+    sinks:          [num_heads], a score for each head that takes part in the softmax beside the
+                    scores of the keys and adds no value (attention sinks, Xiao et al. 2023, arXiv
+                    2309.17453, learned as in gpt-oss)
     scales:         the scales of float8 caches
-    rounding:       how the output's reader wants it rounded; None: it reads tensors
+    rounding:       how the layer that reads the output wants it rounded to float8; None: it reads a
+                    plain tensor
     """
 
     scale: float
@@ -203,23 +207,23 @@ class AttentionBackend(Protocol):
     def plan(self, context: ForwardContext) -> AttentionPlan:
         """The plan that the layers of one pass share.
 
-        For a backend that runs in CUDA graphs, it is made of shapes, and of tensors on the device
-        without
-        waiting for them: a replay finds other numbers in the same tensors.
+        A backend that runs in CUDA graphs may build it only from shapes and from tensors on the
+        device, and must not wait for these: a replay finds other numbers in the same tensors.
         """
 
     def pair(
         self, leader: ForwardContext, follower: ForwardContext
     ) -> tuple[AttentionPlan, AttentionPlan]:
-        """Plans of two parts of one pass, none of which reads the other's keys. In each layer the
-        leader is run, then the follower, right behind it: they may run at once."""
+        """Plans of two parts of one pass, neither of which reads the other's keys. In each layer
+        the leader runs first and the follower right behind it; the two may overlap."""
 
 
 class AttentionPlan(Protocol):
-    """How one pass runs. It has `run` itself, so that no plan meets a backend that did not make it.
+    """How one pass runs. The plan has `run` itself, so it can never meet a backend that did not
+    make it.
 
-    Layers may differ in heads and windows, and those of a target and its draft head run in one
-    pass: what depends on them is made by the first layer that has them.
+    Layers may differ in heads and windows, and a target and its draft head may run in one pass. So
+    whatever depends on heads or windows is built by the first layer that needs it.
     """
 
     def run(
@@ -230,19 +234,19 @@ class AttentionPlan(Protocol):
         form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor | Float8Rows:
-        """Grouped-query attention of one layer over the paged cache, which holds this pass's keys
-        already.
+        """Grouped-query attention of one layer over the paged cache, which already holds the keys
+        of this pass.
 
-        The keys of a sequence are in its pages in order; the last of them are the tokens of this
-        pass, its queries. A token sees every key before this pass, and of this pass those that the
-        context's mask names: its own and those before it, or its ancestors' in a tree. With a
-        sliding window w it sees only keys whose position is less than w before its own; tokens of
-        this pass and of a tree stand at their position_ids.
+        The keys of a sequence lie in its pages in order; the last ones are those of this pass's
+        tokens, which are the queries. A token sees every key before this pass, and of this pass the
+        keys that the context's mask names: its own and earlier ones, or those of its ancestors in a
+        tree. With a sliding window w it sees only keys whose position is less than w before its
+        own; tokens of this pass and of a tree have the positions in position_ids.
 
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
         key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], of any dtype
-        output:                 contiguous memory for what is returned; None: new memory
-        Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing,
-        anything for those behind the last sequence's. Where the form has a rounding, and there is
-        no `output`, a plan may return the tokens' rows rounded.
+        output:                 contiguous memory for the result; None: new memory
+        Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees no key,
+        arbitrary values for tokens behind the last sequence. If the form has a rounding and there
+        is no `output`, a plan may return the tokens' rows rounded to float8.
         """

@@ -1,5 +1,5 @@
-"""Owns passes of two parts whose attention is planned apart: nodes that are verified, and chunks of
-prompts beside."""
+"""Owns passes of two parts whose attention is planned separately: nodes to verify, and the chunks
+of prompts that run in the same iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from specguide.kernels.attention.interface import AttentionForm, AttentionPlan, 
 
 @dataclass(frozen=True, eq=False)
 class JoinedContext:
-    """A `PassContext` of the tokens of `first`, then those of `second`: no sequence is in both."""
+    """A `PassContext` with the tokens of `first`, then those of `second`; no sequence is in
+    both."""
 
     first: ForwardContext
     second: ForwardContext
@@ -38,7 +39,8 @@ class JoinedContext:
 
 @dataclass(frozen=True, eq=False)
 class _JoinedPlan:
-    """The plans of both parts, as one. num_first: tokens of the first part"""
+    """The plans of both parts behind one interface. num_first: number of tokens in the first
+    part"""
 
     first: AttentionPlan
     second: AttentionPlan

@@ -1,4 +1,4 @@
-"""Owns how a pass is cut into micro-batches, by sequence."""
+"""Owns how a pass is cut into micro-batches of whole sequences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from specguide.kernels.attention.joined import JoinedContext
 
 
 def micro_batches(context: PassContext, num: int) -> list[tuple[PassContext, slice]]:
-    """At most `num` parts of a pass, each with the slice of the pass's tokens that it has, in
-    order. Each sequence lies in one part. The sequences' bounds are read back from the device."""
+    """At most `num` parts of a pass, in order, each with the slice of the pass's tokens that it
+    holds. A sequence is never cut. The sequences' bounds are read back from the device."""
     num_tokens = len(context.position_ids)
     if num == 1:
         return [(context, slice(0, num_tokens))]
@@ -28,7 +28,7 @@ def micro_batches(context: PassContext, num: int) -> list[tuple[PassContext, sli
 def _of_sequences(
     context: ForwardContext, num: int, num_tokens: int
 ) -> list[tuple[PassContext, slice]]:
-    """Parts with about equally many sequences; padding behind them goes with the last."""
+    """Parts with about equally many sequences; the padding at the end belongs to the last part."""
     starts = context.query_start_loc.tolist()
     num_seqs = len(starts) - 1
     num = max(1, min(num, num_seqs))

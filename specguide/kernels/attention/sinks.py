@@ -1,4 +1,5 @@
-"""Owns sinks where torch attends: each is one more key, of zeros, that a row scores as it likes."""
+"""Owns attention sinks in torch's attention: each sink becomes one more key, of zeros, whose score
+the mask sets."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from torch.nn.functional import pad
 
 
 def with_sinks(mask: Tensor, sinks: Tensor) -> Tensor:
-    """The mask that is added to the scores of S keys and of one more, which stands for the sinks.
+    """The mask that is added to the scores of S keys and of one more key, which stands for the
+    sinks.
 
     mask:  bool [..., R, S], the same for all heads
     sinks: [heads, R]
@@ -23,7 +25,8 @@ def with_sinks(mask: Tensor, sinks: Tensor) -> Tensor:
 
 
 def fitting_keys(mask: Tensor | None, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values [..., S, head_dim], with one more of zeros where the mask has the sinks'."""
+    """Keys and values [..., S, head_dim], with one more row of zeros if the mask has a column for
+    sinks."""
     if mask is None or mask.shape[-1] == keys.shape[-2]:
         return keys, values
     return pad(keys, (0, 0, 0, 1)), pad(values, (0, 0, 0, 1))

@@ -1,5 +1,5 @@
-"""Owns plain-torch attention over the paged cache: the readable twin of the fast backends, and what
-runs on a CPU."""
+"""Owns plain-torch attention over the paged cache: the readable twin of the fast backends, which
+also runs on a CPU."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from specguide.kernels.attention.interface import (
 from specguide.kernels.attention.sinks import fitting_keys, with_sinks
 from specguide.kernels.kv_scales import UNSCALED
 
-# Longer queries go one sequence at a time: their masks outgrow what batching saves.
+# Longer queries go one sequence at a time: their masks would cost more than batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
 _MOST_PADDED_SEQS = 4
 
 
 class TorchAttention:
-    """Attention in plain torch: a few sequences at once where all have equally many tokens, else
-    one at a time."""
+    """Attention in plain torch: a few sequences at a time if all have equally many tokens, else one
+    at a time."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
         num_seqs = context.seq_lens.shape[0]
@@ -48,14 +48,13 @@ class TorchAttention:
 
 @dataclass(frozen=True, eq=False)
 class _Sequences:
-    """B sequences of a pass, Q tokens each, and the S keys that are looked at: which token sees
-    which key.
+    """B sequences of a pass with Q tokens each, and which of S keys each token sees.
 
-    key_index:    int [S]
+    key_index:    int [S], places of the keys in their sequence
     seq_lens:     int32 [B]
     position_ids: int64 [B, Q]
-    own_mask:     the pass's mask, of these sequences
-    masks:        the masks that layers have asked for, by window and size of a group
+    own_mask:     the pass's mask, cut to these sequences
+    masks:        the masks that layers have asked for, by window and group size
     """
 
     key_index: Tensor
@@ -76,8 +75,8 @@ class _Sequences:
         )
 
     def mask(self, window: int | None, group: int = 1) -> Tensor:
-        """The mask of layers with this window, bool [B, group · Q, S], the same for each of `group`
-        query heads."""
+        """The mask of layers with this window, bool [B, group · Q, S]; it is the same for each of
+        the `group` query heads that share a key head."""
         key = window, group
         if key not in self.masks:
             visible = self._visible(window)
@@ -100,10 +99,10 @@ class _Sequences:
 
 @dataclass(frozen=True, eq=False)
 class _Span:
-    """One sequence of a ragged pass: its tokens, from `start` to `end`, and its keys.
+    """One sequence of a ragged pass: its tokens `start` … `end` - 1, and its keys.
 
     page_ids:  int32 [P]
-    is_causal: each token sees all keys before its own where there is no window, from the first on
+    is_causal: without a window each token sees all keys before its own, from the first on
     """
 
     start: int
@@ -114,8 +113,8 @@ class _Span:
     sequence: _Sequences
 
     def mask(self, window: int | None, sinks: Tensor | None) -> Tensor | None:
-        """The mask of layers with this window, [Q, S], or one for each head with its sink; None
-        where `is_causal` says enough."""
+        """The mask of layers with this window, [Q, S], or one for each head if there are sinks;
+        None if `is_causal` already says everything."""
         if self.is_causal and window is None and sinks is None:
             return None
         mask = self.sequence.mask(window)[0]
@@ -146,7 +145,7 @@ def _spans(context: ForwardContext) -> tuple[_Span, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _RaggedPlan:
-    """The plan of a ragged pass: one sequence after the other."""
+    """The plan of a ragged pass: one sequence after another."""
 
     spans: tuple[_Span, ...]
 
@@ -189,7 +188,7 @@ def _attend_one(
 
 @dataclass(frozen=True, eq=False)
 class _PaddedKeys:
-    """B sequences of Q tokens each, whose keys are gathered together, S of each with padding.
+    """B sequences of Q tokens each, whose keys are gathered together and padded to S keys.
 
     page_ids: int64 [B · P], the pages to gather
     past_end: int64, places of the padding among the B · S gathered keys
@@ -200,8 +199,8 @@ class _PaddedKeys:
     past_end: Tensor
 
     def mask(self, window: int | None, group: int, sinks: Tensor | None) -> Tensor:
-        """The mask of layers with this window, [B, 1, group · Q, S], or one for each key head with
-        the sinks of its query heads."""
+        """The mask of layers with this window, [B, 1, group · Q, S], or with sinks one for each key
+        head, [B, num_kv_heads, group · Q, S + 1]."""
         mask = self.sequences.mask(window, group)[:, None]
         if sinks is None:
             return mask
@@ -213,7 +212,7 @@ def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
     """The gathered keys of some sequences of an even pass; only pages in use are gathered."""
     seq_lens = context.seq_lens[seqs]
     num_pages = max(1, -(-int(seq_lens.max()) // context.page_size))
-    pages = context.block_table[seqs, :num_pages]  # drafts may go on where a table has ended
+    pages = context.block_table[seqs, :num_pages]  # a table may end before the drafts do
     tokens = slice(seqs.start * context.max_query_len, seqs.stop * context.max_query_len)
     sequences = _Sequences.of(context, seqs, tokens, pages.shape[1] * context.page_size)
     return _PaddedKeys(
@@ -225,8 +224,8 @@ def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
 
 @dataclass(frozen=True, eq=False)
 class _PaddedPlan:
-    """The plan of an even pass: a few sequences at a time, whose keys are gathered into the
-    processor's caches and read there."""
+    """The plan of an even pass: a few sequences at a time, so that their gathered keys stay in the
+    processor's caches while they are read."""
 
     parts: tuple[_PaddedKeys, ...]
 
@@ -263,8 +262,8 @@ def _attend_padded(
     mask: Tensor,
     scale: float,
 ) -> Tensor:
-    """Attention of some sequences: query [B · Q, num_heads, head_dim] → the same shape. mask: that
-    of `part`"""
+    """Attention of some sequences: query [B · Q, num_heads, head_dim] → the same shape. mask: the
+    mask of `part`"""
     num_seqs, query_len = part.sequences.position_ids.shape
     num_kv_heads, head_dim = key_cache.shape[2:]
     group = query.shape[1] // num_kv_heads
@@ -272,8 +271,8 @@ def _attend_padded(
     # them.
     rows = query.reshape(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
     rows = rows.reshape(num_seqs, num_kv_heads, group * query_len, head_dim)
-    # What is masked must still be a number: a weight of zero does not silence the NaN that some
-    # request left behind.
+    # Masked values must still be finite: a weight of zero times a NaN that an earlier request left
+    # in the page would be NaN.
     keys, values = (
         cache.index_select(0, part.page_ids)
         .to(query.dtype)

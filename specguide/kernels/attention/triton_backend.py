@@ -1,5 +1,5 @@
-"""Owns the Triton backend of paged attention: decode, chain and tree verification, and prefill,
-with lengths on the device."""
+"""Owns the Triton backend of paged attention: decode, verification of chains and trees, and
+prefill, with all lengths on the device."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from specguide.kernels.float8 import FLOAT8, Float8Rows
 from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 
 _MOST_LEADER_ROWS = 64
-"""Most rows of a leader's tile, so that a follower's programs find room beside it."""
+"""Maximum rows of a leader's tile, so that the follower's programs find room beside it."""
 
 _CROWD = 4
-"""Programs of few rows a multiprocessor from which on small ones, that overlap, are the fastest."""
+"""Programs per multiprocessor, of few rows each, from which small programs that overlap are
+fastest."""
 
 _MOST_DECODED = 64
-"""Most tokens of a sequence that decodes. The parts of more, as of a prompt, are so large that
-putting them together takes longer than two programs a multiprocessor gain."""
+"""Maximum tokens of a sequence in a decode pass. With more, as in a prompt, the split parts are so
+large that combining them takes longer than a second program per multiprocessor saves."""
 
 
 class TritonAttention:
-    """Attention on a GPU: one kernel for all passes, and a second one where keys are split."""
+    """Attention on a GPU: one kernel for all passes, and a second one if keys are split."""
 
     def plan(self, context: ForwardContext) -> TritonPlan:
         return TritonPlan(context, context.mask.kernel_mask())
@@ -49,14 +50,14 @@ class TritonAttention:
     def pair(
         self, leader: ForwardContext, follower: ForwardContext
     ) -> tuple[TritonPlan, TritonPlan]:
-        """See AttentionBackend.pair. Both run on one stream: to fork and join it in each layer
-        takes longer than it saves."""
+        """See AttentionBackend.pair. Both run on one stream: to fork and join a second one in each
+        layer would take longer than it saves."""
         leads, follows = self.plan(leader), self.plan(follower)
         return replace(leads, order=Order.LEADS), replace(follows, order=Order.FOLLOWS)
 
 
 class Heads(NamedTuple):
-    """The heads that a launch multiplies."""
+    """The heads of a launch: their numbers, size and dtypes."""
 
     num_heads: int
     num_kv_heads: int
@@ -73,8 +74,8 @@ class Heads(NamedTuple):
 class Launch:
     """The shape of a launch.
 
-    block_rows: rows a tile, query tokens · heads of a group
-    block_keys: keys a step
+    block_rows: rows per tile: query tokens · heads of a group
+    block_keys: keys per step
     num_splits: programs over which the keys of a sequence are spread
     """
 
@@ -87,10 +88,10 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class TritonPlan:
-    """What all layers launch with.
+    """What all layers of a pass launch with.
 
-    mask:     the context's mask, as the kernel reads it
-    order:    the place in a pair of a leader's last kernel, or of a follower's first
+    mask:     the context's mask, in the form that the kernel reads
+    order:    place in a pair: of the last kernel for a leader, of the first for a follower
     """
 
     context: ForwardContext
@@ -180,8 +181,8 @@ class TritonPlan:
 
 
 def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:
-    """Most blocks of tokens of one sequence, and of all sequences together, which are packed where
-    each may have several."""
+    """Upper bounds of the blocks of tokens of one sequence, and of all sequences together; blocks
+    are packed if each sequence may have several."""
     num_seqs = context.seq_lens.shape[0]
     num_blocks = triton.cdiv(context.max_query_len, block_tokens)
     num_packed = context.position_ids.shape[0] // block_tokens + num_seqs
@@ -196,10 +197,10 @@ def _most_seqs(num_seqs: int) -> int:
 def choose_launch(
     context: ForwardContext, heads: Heads, device: torch.device, most_rows: int | None = None
 ) -> Launch:
-    """The launch for a pass. It depends on shapes alone, so that a captured launch suits every
-    length that it will meet.
+    """The launch for a pass. It depends on shapes alone, so that a captured launch is right for
+    every length that it will meet.
 
-    most_rows: most rows of a tile in half precision; None: as the mask says
+    most_rows: maximum rows of a tile in half precision; None: as the mask says
     """
     group = heads.num_heads // heads.num_kv_heads
     is_prompt = context.max_query_len > _MOST_DECODED
@@ -231,7 +232,7 @@ def choose_launch(
 def _choose_step(
     context: ForwardContext, heads: Heads, num_splits: int, num_warps: int
 ) -> tuple[int, int]:
-    """The number of keys of a step, and of steps that are under way at a time."""
+    """The number of keys in a step, and the number of steps in flight (pipeline stages)."""
     block_keys = context.mask.most_tile_keys
     is_chain = context.mask.is_causal and context.max_query_len <= _MOST_DECODED
     if not heads.is_half:

@@ -1,5 +1,5 @@
-"""Owns how attention whose keys were split is put together: a mean of the parts (Dao et al. 2023,
-"Flash-Decoding"), rounded at once where a float8 product reads it."""
+"""Owns how attention is combined whose keys were split: a weighted mean of the parts (Dao et al.
+2023, "Flash-Decoding"), rounded in the same kernel if a float8 product reads it."""
 
 # mypy: allow-untyped-defs
 
@@ -17,12 +17,12 @@ from specguide.kernels.triton.device import Order, await_results, overlap
 from specguide.kernels.triton.float8 import Float8Scales, empty_rows, rounded, scale_of_row
 
 _MOST_ROUNDED, _MOST_NUMBERS = 4, 1 << 14
-"""Most splits, and most numbers of a token, that one program puts together and rounds."""
+"""Maximum splits, and maximum numbers of a token, that one program combines and rounds."""
 
 
 class Parts(NamedTuple):
-    """Pointers to each row's attention, and to the logarithm of its sum of exponentials, which is
-    None where keys are not split."""
+    """Pointers to each row's attention, and to the logarithm of its sum of exponentials; the latter
+    is None if keys are not split."""
 
     output: Any
     log_sums: Any
@@ -49,7 +49,8 @@ def _combine_kernel(
     )
     best = tl.max(log_sum, 0)
     weight = tl.exp2(log_sum - tl.where(best == float("-inf"), 0.0, best))
-    # A NaN part must be read, so that it spoils the row; only what was never written is left out.
+    # A NaN part must be read, so that the row becomes NaN; only parts that were never written are
+    # left out.
     mask = (log_sum != float("-inf"))[:, None] & (dim < HEAD_DIM)[None, :]
     part = tl.load(
         parts + (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0
@@ -90,7 +91,7 @@ def _combine_and_round_kernel(
         part_id = row * NUM_SPLITS + split
         sums = tl.load(parts.log_sums + part_id, mask=is_head, other=0)
         weight = tl.exp2(sums - best)
-        # Loaded at once, not when it is known whether it was written.
+        # Loaded at once, without waiting to know whether it was written.
         part = tl.load(parts.output + part_id[:, None] * HEAD_DIM + dim, mask=exists, other=0)
         part = tl.where((sums == float("-inf"))[:, None], 0.0, part)
         total += weight
@@ -131,7 +132,7 @@ def combine(parts: Parts, output: Tensor, order: Order) -> None:
 
 
 def can_round(parts: Parts, rounding: Float8Scaling) -> bool:
-    """Whether a program has room for a token's parts."""
+    """Whether one program can hold all parts of a token."""
     _, num_heads, num_splits, head_dim = parts.output.shape
     num_numbers = triton.next_power_of_2(num_heads) * triton.next_power_of_2(head_dim)
     is_small = num_splits <= _MOST_ROUNDED and num_numbers <= _MOST_NUMBERS
@@ -139,7 +140,7 @@ def can_round(parts: Parts, rounding: Float8Scaling) -> bool:
 
 
 def combine_and_round(parts: Parts, like: Tensor, rounding: Float8Scaling) -> Float8Rows:
-    """The attention of all splits, put together in like's dtype and then rounded: [T, num_heads ·
+    """The attention of all splits, combined in like's dtype and then rounded: [T, num_heads ·
     head_dim]."""
     num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     rows = empty_rows(num_tokens, num_heads * head_dim, rounding, like.device)

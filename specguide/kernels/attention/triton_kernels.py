@@ -1,9 +1,9 @@
 """Owns the Triton kernels of paged attention.
 
-A program takes a tile of rows, the query heads that share a key head times some tokens of a
-sequence, so that each key is read once for all of them. Where the rows are too few to keep the
-device busy, the keys of a sequence are split over programs, and a second kernel puts the parts
-together; see triton_combine.
+A program takes a tile of rows: the query heads that share a key head, times some tokens of a
+sequence. So each key is read once for all of these rows. If there are too few tiles to keep the
+device busy, the keys of a sequence are split over programs, and a second kernel combines the parts;
+see triton_combine.
 """
 
 # mypy: allow-untyped-defs
@@ -28,8 +28,8 @@ from specguide.kernels.triton.device import await_leader, await_results
 
 
 class Queries(NamedTuple):
-    """A pointer to the query heads of all tokens, and the strides from a token, and from a head, to
-    the next."""
+    """A pointer to the query heads of all tokens, and the strides between tokens and between
+    heads."""
 
     query: Any
     stride: Any
@@ -58,8 +58,9 @@ class _Pages(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Keys begin … end - 1 that a program looks at, the factor on their scores, and the window,
-    None where there is none; masked: the first that some row does not see, by what is known."""
+    """The keys begin … end - 1 that a program reads, the factor on their scores, and the window
+    (None: no window). masked: the first key that some row may not see; keys before it need no
+    mask."""
 
     begin: Any
     masked: Any
@@ -70,7 +71,7 @@ class _Span(NamedTuple):
 
 @triton.jit
 def _load_queries(queries, rows, dim, HEAD_DIM: tl.constexpr):
-    """Query heads of the tile's rows, [rows, dim], 0 where none is."""
+    """Query heads of the tile's rows, [rows, dim], 0 where there is none."""
     source = rows.query_id.to(tl.int64) * queries.stride + rows.head * queries.head_stride
     return tl.load(
         queries.query + source[:, None] + dim[None, :],
@@ -89,12 +90,12 @@ def _load_kv(
     NUM_KV_HEADS: tl.constexpr,
     NUM_CELLS: tl.constexpr,
 ):
-    """Keys and values, each [keys, cells], 0 where none is; not scaled yet."""
+    """Keys and values, each [keys, cells], 0 where there is none; not scaled yet."""
     page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
     slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
     first = (slot * NUM_KV_HEADS + cache.kv_head) * NUM_CELLS
-    # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let
-    # through.
+    # Behind the end are values of earlier requests, perhaps NaN: even with a weight of zero a NaN
+    # would spoil the sum.
     is_value = exists[:, None] & (cell < NUM_CELLS)[None, :]
     source = first[:, None] + cell[None, :]
     keys = tl.load(cache.key_cache + source, mask=is_value, other=0)
@@ -103,8 +104,8 @@ def _load_kv(
 
 @triton.jit
 def _start(sinks, rows, split, ROWS: tl.constexpr):
-    """Each row's greatest score and sum of exponentials before any key: the first split takes the
-    sinks in, where there are some."""
+    """Each row's greatest score and sum of exponentials before any key; the first split includes
+    the sinks, if there are any."""
     best = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.full((ROWS,), 0, tl.float32)
     if sinks is not None:
@@ -132,7 +133,7 @@ def _decayed_and(sums, decay, weights, values):
 
 @triton.jit
 def _weighted(mixed, decay, weights, values, UNPACK: tl.constexpr):
-    """The sums so far, which decay, plus the weighted values."""
+    """The sums so far, times `decay`, plus the weighted values."""
     tiles = numbers_of(values, weights.dtype, UNPACK)
     first = _decayed_and(mixed[0], decay, weights, tiles[0])
     PAIRED: tl.constexpr = values.dtype == tl.int16
@@ -141,8 +142,8 @@ def _weighted(mixed, decay, weights, values, UNPACK: tl.constexpr):
 
 @triton.jit
 def _online_softmax(scores, values, best, total, mixed, DTYPE: tl.constexpr, UNPACK: tl.constexpr):
-    """Each row's greatest score, sum of exponentials and sum of values weighted by them, with more
-    keys taken in."""
+    """Each row's greatest score, sum of exponentials and weighted sum of values, after some more
+    keys."""
     higher = tl.maximum(best, tl.max(scores, 1))
     shift = tl.where(higher == float("-inf"), 0.0, higher)
     weights = tl.exp2(scores - shift[:, None])
@@ -168,8 +169,8 @@ def _attend(
     HAS_SEEN: tl.constexpr,
     UNPACK: tl.constexpr,
 ):
-    """Each row's greatest score, sum of exponentials and attention over a span of keys; `start`:
-    the first two before them. HAS_SEEN: the span has keys that need no mask."""
+    """Each row's greatest score, sum of exponentials and attention over a span of keys. start: the
+    first two before the span. HAS_SEEN: the span has keys that need no mask"""
     best, total = start
     DTYPE: tl.constexpr = queries[0].dtype
     PAIRED: tl.constexpr = cache.key_cache.dtype.element_ty == tl.int16
@@ -198,8 +199,8 @@ def _attend(
 
 @triton.jit
 def _store_rows(parts, found, row_id, is_row, dim, HEAD_DIM: tl.constexpr):
-    """Each row's attention, as `_attend` found it; of a split also the logarithm of the row's sum
-    of exponentials."""
+    """Store each row's attention, as `_attend` found it; for a split also the logarithm of the
+    row's sum of exponentials."""
     best, total, mixed = found
     if parts.log_sums is not None:
         tl.store(parts.log_sums + row_id, best + tl.log2(total), mask=is_row)
@@ -238,8 +239,9 @@ def attention_kernel(
     ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
-    and log₂ e: exponents are to base 2. `tree` and `window` are None where there is none."""
+    """Attention of one tile of rows over its split of the keys. `scale` includes the scale of the
+    keys and log₂ e, since exponents are to base 2. `tree` and `window` are None if there is
+    none."""
     await_results(OVERLAP, ORDER)
     kv_head, split = tl.program_id(0), tl.program_id(2)
     index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)

@@ -1,8 +1,8 @@
-"""Owns how attention's kernels read a cache: one number at a time, or in float8 two.
+"""Owns how the attention kernels read a cache: one number at a time, or two at a time in float8.
 
-A pair of float8 numbers is loaded as one number of 16 bits, so that tiles of keys and values come
-from shared memory as those in half precision do, and not byte by byte. Its numbers become float16,
-which holds all of float8 exactly, and for which a GPU has an instruction.
+A pair of float8 numbers is loaded as one 16-bit number, so that tiles of keys and values come from
+shared memory as fast as in half precision, and not byte by byte. The numbers become float16, which
+represents every float8 exactly, and for which GPUs have a conversion instruction.
 """
 
 # mypy: allow-untyped-defs
@@ -22,8 +22,8 @@ _ADA = (8, 9)
 
 
 def _unpack(their_bytes: int) -> str:
-    """PTX that takes two pairs and gives the number of each that lies in the byte of `their_bytes`;
-    see prmt."""
+    """PTX that takes two pairs and converts the number of each that lies in the byte of
+    `their_bytes`; see the instruction prmt."""
     return (
         "{ .reg .b32 both; .reg .b16 first, again; "
         f"prmt.b32 both, $1, $1, {their_bytes:#x}; "
@@ -37,20 +37,20 @@ _UNPACK = _unpack(0x2020), _unpack(0x3131)
 
 @cache
 def unpacking(device: torch.device) -> tuple[str, str] | None:
-    """PTX that gives a pair's first, and its second number; None where the device does not know
-    it."""
+    """PTX for the first and for the second number of a pair; None if the device lacks the
+    instruction."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _ADA
     return _UNPACK if can else None
 
 
 def cells(cached: Tensor) -> Tensor:
-    """A view of a cache as it is loaded: of pairs where it is float8."""
+    """A view of a cache with the elements that a kernel loads: pairs if it is float8."""
     return cached.view(torch.int16) if cached.dtype == FLOAT8 else cached
 
 
 @triton.jit
 def split_pairs(numbers, PAIRED: tl.constexpr):
-    """The numbers of even and of odd columns where cells are pairs; else the numbers alone."""
+    """The numbers of even and of odd columns if cells are pairs; else just the numbers."""
     if PAIRED:
         numbers = numbers.reshape(numbers.shape[0], numbers.shape[1] // 2, 2)
     return tl.split(numbers) if PAIRED else (numbers,)

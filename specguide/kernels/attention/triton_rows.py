@@ -1,4 +1,4 @@
-"""Owns which rows and which keys a program of paged attention takes, and which of the keys a row
+"""Owns which rows and which keys a program of paged attention takes, and which of these keys a row
 sees."""
 
 # mypy: allow-untyped-defs
@@ -12,7 +12,7 @@ import triton.language as tl
 
 
 class Sequences(NamedTuple):
-    """Pointers to what ForwardContext says of all sequences."""
+    """Pointers to the tensors of ForwardContext that describe the sequences."""
 
     query_start_loc: Any
     seq_lens: Any
@@ -20,21 +20,21 @@ class Sequences(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Pointers to the ancestor masks of all sequences, [Q, nodes] each, and to their nodes'
-    positions."""
+    """Pointers to the ancestor masks of all sequences, [Q, nodes] each, and to the positions of
+    their nodes."""
 
     ancestor_mask: Any
     positions: Any
 
 
 class Sequence(NamedTuple):
-    """A sequence and its last keys: those of its tokens of this pass, or of its tree.
+    """A sequence and its last keys: those of its tokens in this pass, or of its tree.
 
     first:          its first query
     num_last:       number of these last keys
     num_earlier:    number of the keys before them
-    last_positions: points to the positions of the last keys
-    mask:           offset of its ancestor mask from the first sequence's
+    last_positions: pointer to the positions of the last keys
+    mask:           offset of its ancestor mask from that of the first sequence
     """
 
     first: Any
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
     """The rows of a tile, [rows].
 
     query_id, head: token and head of their queries
-    token:          the same token, counted from the sequence's first of this pass
+    token:          the same token, counted from the first one that the sequence has in this pass
     position:       positions of their tokens
     """
 
@@ -66,9 +66,10 @@ def find_tile(sequences, num_seqs, num_blocks, TOKENS: tl.constexpr, MOST_SEQS: 
     """The sequence of a program, and which of the sequence's blocks of TOKENS it takes.
 
     MOST_SEQS: 0: each sequence has `num_blocks`, some of them empty. Else tiles are packed: only
-               those behind the last sequence's are empty, and their sequence is num_seqs or more
+               those behind the last sequence are empty, and get a sequence of num_seqs or more
 
-    The last tiles come first: they see the most keys, and nobody is to wait for them at the end.
+    The last tiles are started first: they see the most keys, and should not be the ones that finish
+    last.
     """
     tile = tl.num_programs(1) - 1 - tl.program_id(1)
     index, block = tile // num_blocks, tile % num_blocks
@@ -121,8 +122,7 @@ def key_range(
     TOKENS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """The first key that a program looks at, and the one behind its last. TOKENS: tokens of a
-    block"""
+    """The first key that a program reads, and the one behind its last. TOKENS: tokens per block"""
     begin, end = 0, seq.seq_len
     if tree is None:
         num_own = tl.minimum((block + 1) * TOKENS, seq.query_len)
@@ -139,16 +139,16 @@ def key_range(
 
 @triton.jit
 def seen_by_all(seq, block, begin, end, TOKENS: tl.constexpr, KEYS: tl.constexpr):
-    """The end of the first steps of a program whose keys are seen by each row of a block, where
-    their order alone says so."""
+    """The end of the first steps of a program whose keys every row of a block sees, as far as the
+    order of the tokens alone tells it."""
     num_seen = (seq.num_earlier + block * TOKENS + 1) // KEYS * KEYS
     return tl.maximum(begin, tl.minimum(end, num_seen))
 
 
 @triton.jit
 def visible_keys(tree, seq, rows, key_id, exists, window):
-    """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window
-    where there is one."""
+    """Which keys a row sees, [rows, keys]: by the tree or by order, and within the window if there
+    is one."""
     own = key_id - seq.num_earlier
     if tree is None:
         visible = exists[None, :] & (own[None, :] <= rows.token[:, None])

@@ -1,7 +1,7 @@
-"""The Triton implementations of the operations; each module is imported when first asked for.
+"""The Triton implementations of the operations; each module is imported when it is first used.
 
-Triton need not be installed where there is no GPU, so `from specguide.kernels import triton`
-imports none of them, and `triton.norm.rms_norm` that one. A type checker sees what they are.
+Triton need not be installed where there is no GPU. So `from specguide.kernels import triton`
+imports none of the modules, and `triton.norm.rms_norm` imports one. Type checkers see them all.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Owns the Triton masked_argmax: one pass over the logits, split over programs where rows are
-few."""
+"""Owns the Triton masked_argmax: one pass over the logits, split over programs if there are few
+rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.device import num_multiprocessors
 
 MOST_SPLITS = 64
-"""Most programs of a row. Their number is no constant of a kernel, which would be compiled anew for
-each."""
+"""Maximum programs per row. Their number is not a constant of a kernel, which would be compiled
+again for each number."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The shape of a launch: rows a program, columns a tile, programs a row, columns a program,
-    warps a program."""
+    """The shape of a launch: rows per program, columns per tile, programs per row, columns per
+    program, warps per program."""
 
     rows: int
     tile: int
@@ -62,14 +62,14 @@ def launch_argmax(
     launch: Launch,
     output: Tensor | None,
 ) -> Parts | None:
-    """Each split's part; None where there is one split and `output`, int32 [n], is given and
+    """What each split found; None if there is only one split and `output`, int32 [n], is given and
     filled."""
     num_rows, vocab_size = logits.shape
     parts = None
     if launch.num_splits > 1 or output is None:
         parts = _empty_parts(num_rows, launch.num_splits, logits.device)
-    # A thread loads 16 bytes of logits or of ids; lanes of both are alike, or the tiles would have
-    # to be exchanged.
+    # A thread loads 16 bytes of logits or of ids. Both use the same number of lanes; otherwise the
+    # tiles would have to be exchanged between threads.
     lanes = 4 if target_ids is not None else 16 // logits.element_size()
     argmax_kernel[(triton.cdiv(num_rows, launch.rows), launch.num_splits)](
         logits,
@@ -98,7 +98,7 @@ def _empty_parts(num_rows: int, num_splits: int, device: torch.device) -> Parts:
 
 def choose_launch(num_rows: int, vocab_size: int, device: torch.device, *, pruned: bool) -> Launch:
     """The launch for logits of this shape. Rows over a draft vocabulary share programs as long as
-    there are programs for all."""
+    there are enough programs to fill the GPU."""
     num_places = num_multiprocessors(device)
     rows = next((rows for rows in (4, 2) if pruned and num_rows >= rows * num_places * 0.9), 1)
     num_warps = 16 if rows == 4 else 8

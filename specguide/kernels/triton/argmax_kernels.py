@@ -1,8 +1,8 @@
 """Owns the Triton kernels of masked_argmax.
 
 Tiles are [lanes, groups, rows]: a group is what a thread loads at once, and its logits are read
-only where the row allows any of them. Words are loaded a tile ahead and target ids two, so that a
-tile waits for its logits alone; rows that share a program share its load of target ids.
+only if the row allows any of them. Words are loaded one tile ahead and target ids two, so that a
+tile waits for its logits only. Rows that share a program share its load of target ids.
 """
 
 # mypy: allow-untyped-defs
@@ -18,8 +18,8 @@ _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
 
 
 class Parts(NamedTuple):
-    """What each split has found in each row, [n, num_splits]: its best logit, float32, that one's
-    column, int32, and whether any token is allowed, int32."""
+    """What each split found in each row, [n, num_splits]: its best logit, float32, the column of
+    that logit, int32, and whether any token is allowed, int32."""
 
     best: Any
     at: Any
@@ -28,8 +28,8 @@ class Parts(NamedTuple):
 
 @triton.jit
 def row_max(values, columns):
-    """The greatest value of [rows, words, 32] along the last two dimensions, and the least column
-    that has it."""
+    """The greatest value of [rows, words, 32] along the last two dimensions, and the lowest column
+    with that value."""
     best = tl.max(tl.max(values, 2), 1)
     columns = tl.where(values == best[:, None, None], columns, _NONE)
     return best, tl.min(tl.min(columns, 2), 1)
@@ -37,8 +37,8 @@ def row_max(values, columns):
 
 @triton.jit
 def _load_tokens(target_ids, column, end, LANES: tl.constexpr):
-    """Target ids [lanes, groups, 1] of groups that begin at the columns; the columns where
-    vocabularies are one."""
+    """Target ids [lanes, groups, 1] of groups that begin at the columns; the columns themselves if
+    both vocabularies are the same."""
     tokens = column
     if target_ids is not None:
         column += tl.arange(0, LANES)[:, None, None]
@@ -50,7 +50,7 @@ def _load_tokens(target_ids, column, end, LANES: tl.constexpr):
 def _load_words(words, target_ids, tokens, column, end, is_guided, LANES: tl.constexpr):
     """Mask words of the tokens: 0 from the end on, all ones in a free row.
 
-    words: pointers to rows' first, [1, 1, rows]; None: all rows are free
+    words: pointers to the first word of each row, [1, 1, rows]; None: all rows are free
     """
     if target_ids is not None:
         column += tl.arange(0, LANES)[:, None, None]
@@ -64,10 +64,10 @@ def _load_words(words, target_ids, tokens, column, end, is_guided, LANES: tl.con
 
 @triton.jit
 def _load_choosable(logits, target_ids, tokens, word, column, end, LANES: tl.constexpr):
-    """Logits, float32 [lanes, groups, rows], -inf where forbidden; whether a group has any allowed,
-    [1, groups, rows].
+    """Logits, float32 [lanes, groups, rows], -inf where forbidden; and whether a group has any
+    allowed token, [1, groups, rows].
 
-    logits: pointers to rows' first, [1, 1, rows]
+    logits: pointers to the first logit of each row, [1, 1, rows]
     """
     lane = tl.arange(0, LANES)[:, None, None]
     if target_ids is None:
@@ -85,8 +85,7 @@ def _load_choosable(logits, target_ids, tokens, word, column, end, LANES: tl.con
 
 @triton.jit
 def only_token(words, num_words, BLOCK: tl.constexpr):
-    """The token that a row allows where it allows exactly one, else -1; [rows], as are the pointers
-    `words`."""
+    """The token of a row that allows exactly one, else -1; [rows], as are the pointers `words`."""
     num_nonzero, num_crowded, token = (
         tl.full(words.shape, 0, tl.int32),
         tl.full(words.shape, 0, tl.int32),
@@ -97,8 +96,8 @@ def only_token(words, num_words, BLOCK: tl.constexpr):
         word = tl.load(words[:, None] + index, mask=index < num_words, other=0).to(
             tl.uint32, bitcast=True
         )
-        # Binary digits of the bit's place, read off the word; they mean something where it has one
-        # bit.
+        # Binary digits of the bit's position, computed from the word; they are valid only if the
+        # word has exactly one bit.
         place = ((word & 0xAAAAAAAA) != 0).to(tl.int32) + ((word & 0xCCCCCCCC) != 0).to(
             tl.int32
         ) * 2
@@ -137,12 +136,11 @@ def _best_groups(
     GROUPS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """What each place of a group in a tile finds over columns begin … end - 1: three tensors
-    [groups, rows].
+    """What each place of a group finds over columns begin … end - 1: three tensors [groups, rows].
 
-    These are its best logit, where the group begins that has it, and, over a draft vocabulary,
-    whether any token that it met is allowed.
-    logits, words: pointers to rows' first, [1, 1, rows]
+    These are its best logit, the column where the group of that logit begins, and, over a draft
+    vocabulary, whether any token that it met is allowed.
+    logits, words: pointers to the first of each row, [1, 1, rows]
     """
     step = GROUPS * LANES
     group = tl.arange(0, GROUPS)[None, :, None] * LANES
@@ -160,7 +158,7 @@ def _best_groups(
         third_tokens = _load_tokens(target_ids, column + 2 * step, end, LANES)
         values, is_any = _load_choosable(logits, target_ids, tokens, word, column, end, LANES)
         value = tl.max(values, 0)
-        is_better = value > best  # never so for a NaN
+        is_better = value > best  # false for a NaN
         best = tl.where(is_better, value, best)
         at = tl.where(is_better, tl.max(column, 0), at)
         if target_ids is not None:
@@ -171,8 +169,8 @@ def _best_groups(
 
 @triton.jit
 def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.constexpr):
-    """Each row's best logit and its column, [rows]. The winner of the groups that _best_groups has
-    found is read once more."""
+    """Each row's best logit and its column, [rows]. The winning group that _best_groups found is
+    read a second time for it."""
     best1 = tl.max(best, 0)
     found = best1 > float("-inf")
     column = tl.where(found, tl.min(tl.where(best == best1[None, :], at, _NONE), 0), 0)[
@@ -203,10 +201,10 @@ def argmax_kernel(
     GROUPS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Some rows' best over `share` columns: a part of it, or, where `parts` is None, the token
-    itself."""
+    """The best of some rows over `share` columns: stored as a part, or, if `parts` is None, as the
+    token itself."""
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    # The last program may take the last row more than once.
+    # The last program may process the last row more than once.
     row = tl.minimum(index, num_rows - 1).to(tl.int64)
     first_words = None
     words = None

@@ -1,4 +1,4 @@
-"""Owns apply_bitmask in Triton, and bitmask rows as the kernels take them."""
+"""Owns apply_bitmask in Triton, and the form in which kernels take bitmask rows."""
 
 # mypy: allow-untyped-defs
 
@@ -17,8 +17,8 @@ from specguide.kernels.bitmask_rows import BitmaskRows
 
 @triton.jit
 def _load_allowed(words, column, end, LANES: tl.constexpr):
-    """One bit for each token of the groups that begin at the columns, lowest first; all ones past
-    the end."""
+    """One bit for each token of the groups that begin at the columns, lowest bit first; all ones
+    past the end."""
     word = tl.load(words + (column >> 5), mask=column < end, other=-1)
     return (word >> (column & 31)) & ((1 << LANES) - 1)
 
@@ -38,9 +38,9 @@ def _apply_kernel(
     LANES: tl.constexpr,
     MERGES: tl.constexpr,
 ):
-    """`share` columns of one row, in tiles [lanes, groups]: a group is what a thread stores at
+    """Mask `share` columns of one row, in tiles [lanes, groups]: a group is what a thread stores at
     once."""
-    row = tl.program_id(1).to(tl.int64)  # programs side by side write side by side
+    row = tl.program_id(1).to(tl.int64)  # neighbouring programs write neighbouring memory
     mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
     words, logits = bitmask + mask_row * bitmask_stride, logits + row * logits_stride
     begin = tl.program_id(0) * share
@@ -48,7 +48,7 @@ def _apply_kernel(
     group, lane = tl.arange(0, GROUPS)[None, :] * LANES, tl.arange(0, LANES)[:, None]
     step, full = GROUPS * LANES, (1 << LANES) - 1
     nothing = tl.full((LANES, GROUPS), float("-inf"), tl.float32).to(logits.dtype.element_ty)
-    # On its way before it is known whether it counts.
+    # Loaded before it is known whether it is needed.
     allowed = _load_allowed(words, begin + group, end, LANES)
     if tl.load(guided + mask_row) != 0:
         for start in range(begin, end, step):
@@ -68,7 +68,8 @@ def _apply_kernel(
 
 
 class RowArguments(NamedTuple):
-    """Rows as the kernels take them; without rows all is None or 0, and no kernel reads any."""
+    """Rows in the form that kernels take; without rows every field is None or 0, and no kernel
+    reads any."""
 
     bitmask: Tensor | None = None
     guided: Tensor | None = None
@@ -88,8 +89,8 @@ class RowArguments(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """The shape of a launch: columns a tile, tiles a program, warps a program; whether mixed groups
-    are merged."""
+    """The shape of a launch: columns per tile, tiles per program, warps per program; whether groups
+    with both allowed and forbidden tokens are merged with what is there."""
 
     tile: int
     num_tiles: int
@@ -121,9 +122,9 @@ def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
 
 
 def choose_launch(num_rows: int, element_size: int) -> Launch:
-    """The launch for logits of this size, the fastest on an H200: few rows are spread wide, of many
-    a program takes several tiles; merging groups costs a load and saves stores, which are more
-    where elements are small."""
+    """The launch for logits of this size, the fastest one on an H200. Few rows are spread over many
+    programs; with many rows a program takes several tiles. Merging groups costs a load and saves
+    stores, of which there are more if elements are small."""
     if element_size == 2:
         return Launch(
             tile=2048, num_tiles=max(1, min(num_rows // 128, 4)), num_warps=4, merges=True

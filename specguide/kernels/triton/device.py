@@ -1,15 +1,16 @@
-"""Owns what a launch depends on beside the shapes of its tensors: the device, and the kernel
-launched before it.
+"""Owns what a launch depends on besides the shapes of its tensors: the device, and the kernel that
+was launched before it.
 
 On Hopper and later a kernel may be launched before its predecessor on the stream has ended
-(programmatic dependent launch): its programs take their places, and begin when the predecessor's
+(programmatic dependent launch): its programs are placed early, and begin when the predecessor's
 results are there. A kernel of a forward pass is launched with `**overlap(device)`, and calls
-`await_results(OVERLAP)` before it reads or writes anything but weights. Since each of them does,
-what any earlier kernel wrote is there too.
+`await_results(OVERLAP)` before it reads or writes anything but weights. Since every kernel does so,
+the results of all earlier kernels are there, too.
 
-Triton compiles a kernel anew where an integer is 1 or a multiple of 16 and was not before. What
-follows the number of requests or tokens is exempt from that, `@triton.jit(do_not_specialize=[…])`:
-a request of a new length would wait for the compiler, and all others with it.
+Triton compiles a kernel again when an integer argument becomes 1 or a multiple of 16 and was not
+before. Arguments that depend on the number of requests or tokens are exempted,
+`@triton.jit(do_not_specialize=[…])`: otherwise a request of a new length would wait for the
+compiler, and all other requests with it.
 """
 
 # mypy: allow-untyped-defs
@@ -27,8 +28,8 @@ from triton.language.extra import cuda
 
 _HOPPER = (9, 0)
 _INTERPRETED_MULTIPROCESSORS = 4
-"""Number that is told where there is no GPU and only Triton's interpreter runs: enough for small
-work to be split."""
+"""Number of multiprocessors that is reported without a GPU, where only Triton's interpreter runs:
+enough that even small work is split."""
 
 
 @cache
@@ -41,15 +42,15 @@ def num_multiprocessors(device: torch.device) -> int:
 
 @cache
 def overlap(device: torch.device) -> dict[str, Any]:
-    """Arguments of a launch that may overlap with the end of the one before it, where the device
-    can do that."""
+    """Launch arguments that let a kernel overlap with the end of the one before it, if the device
+    can."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _HOPPER
     return {"OVERLAP": can} | ({"launch_pdl": True} if can else {})
 
 
 class Order(IntEnum):
-    """A kernel's place in a pair. A leader and the follower right behind it may run at once, since
-    the follower reads nothing of the leader's."""
+    """A kernel's place in a pair. A leader and the follower right behind it may run at the same
+    time, since the follower reads nothing that the leader writes."""
 
     ALONE = 0
     LEADS = 1
@@ -61,10 +62,10 @@ _ALONE, _LEADS, _FOLLOWS = (tl.constexpr(int(order)) for order in Order)
 
 @triton.jit
 def await_results(OVERLAP: tl.constexpr, ORDER: tl.constexpr = _ALONE):
-    """Let the next kernel take its place, and wait for the results of those before.
+    """Let the next kernel start, and wait for the results of the kernels before.
 
-    A leader lets it begin only once all these results are there, so a follower need not wait for
-    them; it calls `await_leader` at its end.
+    A leader lets the next kernel start only once all these results are there, so the follower need
+    not wait for them; instead it calls `await_leader` at its end.
     """
     if OVERLAP:
         if ORDER == _LEADS:
@@ -78,7 +79,7 @@ def await_results(OVERLAP: tl.constexpr, ORDER: tl.constexpr = _ALONE):
 
 @triton.jit
 def await_leader(OVERLAP: tl.constexpr, ORDER: tl.constexpr):
-    """Wait for the leader, at the end of a follower: so what comes behind the follower waits for
+    """Wait for the leader at the end of a follower. So the kernel behind the follower waits for
     both."""
     if OVERLAP and ORDER == _FOLLOWS:
         cuda.gdc_wait()
@@ -86,7 +87,7 @@ def await_leader(OVERLAP: tl.constexpr, ORDER: tl.constexpr):
 
 @triton.jit
 def prefetch(lines):
-    """Ask for the lines of memory at some addresses to be in the L2 cache soon."""
+    """Prefetch the cache lines at some addresses into the L2 cache."""
     tl.inline_asm_elementwise(
         "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
         "=r,l",

@@ -1,9 +1,9 @@
 """Owns the launches of the products of experts.
 
-Few tokens are computed in the time that it takes to read the matrices of the experts in use; the
-others are not read. A block has at most so many rows that its expert's matrix, read by several
-blocks, comes from the L2 cache. Each pair writes a place of its own, and who adds up the k parts of
-a token does it in their order: outputs are the same in every run.
+A product of few tokens takes as long as reading the matrices of the experts in use; other experts
+are not read. The rows per block are limited, so that an expert's matrix that several blocks read
+comes from the L2 cache. Each pair writes to its own place, and the k parts of a token are added in
+their order: outputs are the same in every run.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from specguide.kernels.triton.int4_planes import unpacking
 
 _FEW_ROWS = 32
 _MOST_FLOAT32_PARTS = 64
-"""Most tokens whose parts are kept in float32 until they are summed."""
+"""Maximum tokens whose parts are kept in float32 until they are summed."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What a program computes. block_out: features; block_in: columns of a step"""
+    """What a program computes. block_out: features; block_in: columns per step"""
 
     block_out: int
     block_in: int
@@ -89,8 +89,8 @@ def choose_tile(
 
 
 def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
-    """The tile for integers of four bits. A step reads a tile of the packed numbers and its columns
-    of the inputs."""
+    """The tile for 4-bit integers. A step reads one tile of the packed numbers and the matching
+    columns of the inputs."""
     block_out = 32 if is_gated and rows > _FEW_ROWS else 64
     stage = num_stages_of(
         matrices.expert(0).words.shape[2], block_out * (2 if is_gated else 1), rows
@@ -100,8 +100,8 @@ def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
 
 
 def _block_in(matrices: ExpertMatrices) -> int:
-    """Number of columns of a step: 128 bytes or more of each feature; of 8 bits, columns that share
-    a scale."""
+    """Number of columns per step: at least 128 bytes of each feature; for 8 bits, columns that
+    share a scale."""
     if matrices.is_mxfp4:
         return 128
     columns = matrices.block[1]

@@ -1,7 +1,7 @@
-"""Owns the Triton kernel of the products of experts: of a block of pairs with some features of its
-expert.
+"""Owns the Triton kernel of the products of experts: a program multiplies a block of pairs with
+some features of its expert.
 
-Weights of 8 and 4 bits become numbers of the inputs' dtype in registers.
+Weights of 8 and 4 bits are converted to the inputs' dtype in registers.
 """
 
 # mypy: allow-untyped-defs
@@ -19,7 +19,7 @@ from specguide.kernels.triton.mxfp4_kernels import add_fp4
 
 
 class MatrixPointers(NamedTuple):
-    """Pointers to the tensors of ExpertMatrices, and the strides from an expert to the next."""
+    """Pointers to the tensors of ExpertMatrices, and the strides between experts."""
 
     numbers: Any
     scales: Any
@@ -29,8 +29,8 @@ class MatrixPointers(NamedTuple):
 
 
 class Int4ExpertPointers(NamedTuple):
-    """Pointers to the tensors of Int4Experts, and the strides from an expert, from a tile and from
-    a group to the next."""
+    """Pointers to the tensors of Int4Experts, and the strides between experts, between tiles and
+    between groups."""
 
     words: Any
     scales: Any
@@ -43,8 +43,7 @@ class Int4ExpertPointers(NamedTuple):
 
 
 class Int4Form(NamedTuple):
-    """Constants of integers of four bits: the length of rows, the columns that share a scale, the
-    columns of a plane."""
+    """Constants of 4-bit integers: row length, columns that share a scale, columns of a plane."""
 
     ROW_LEN: Any
     GROUP: Any
@@ -61,8 +60,8 @@ class BlockPointers(NamedTuple):
 
 
 class MatrixForm(NamedTuple):
-    """Constants of a matrix: the length of its rows, the columns of a step, whether its numbers
-    have four bits, and the rows and columns that share a scale."""
+    """Constants of a matrix: row length, columns per step, whether its numbers have 4 bits, and the
+    rows and columns that share a scale."""
 
     ROW_LEN: Any
     BLOCK_IN: Any
@@ -75,8 +74,8 @@ class MatrixForm(NamedTuple):
 def _load_inputs(
     inputs_at, is_row, start, ROW_LEN: tl.constexpr, BLOCK_IN: tl.constexpr, IS_FP4: tl.constexpr
 ):
-    """Some columns of the rows, [columns, rows]; for weights of four bits, of which a byte holds
-    two, the even ones and the odd ones apart."""
+    """Some columns of the rows, [columns, rows]; for 4-bit weights, of which a byte holds two, the
+    even and the odd columns separately."""
     EACH: tl.constexpr = 2 if IS_FP4 else 1
     column = start + EACH * tl.arange(0, BLOCK_IN // EACH)[:, None]
     is_input = is_row[None, :] & (column < ROW_LEN)
@@ -100,8 +99,8 @@ def _add(
     SCALE_ROWS: tl.constexpr,
     SCALE_COLUMNS: tl.constexpr,
 ):
-    """The total plus the products of some columns, for a matrix whose numbers have a scale for each
-    block of SCALE_ROWS × SCALE_COLUMNS, or none."""
+    """The total plus the products of some columns, for a matrix with a scale for each block of
+    SCALE_ROWS × SCALE_COLUMNS, or without scales."""
     column = (start + tl.arange(0, BLOCK_IN))[None, :]
     source = values + feature[:, None] * ROW_LEN + column
     weights = tl.load(source, mask=column < ROW_LEN, other=0.0)
@@ -116,7 +115,7 @@ def _add(
 
 @triton.jit
 def _step(total, values, scales, feature, inputs, odd, start, form):
-    """The total plus the products of a step's columns, for any matrix."""
+    """The total plus the products of the columns of one step, for any matrix."""
     ROW_LEN: tl.constexpr = form.ROW_LEN
     BLOCK_IN: tl.constexpr = form.BLOCK_IN
     if form.IS_FP4:
@@ -132,7 +131,7 @@ def _gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
     if ALPHA is None:
         return gates / (1.0 + tl.exp(-gates)) * ups
     else:
-        # a NaN stays one, which a minimum would hide
+        # NaN stays NaN; a minimum would hide it
         gates = tl.where(gates > LIMIT, LIMIT, gates)
         ups = tl.where(ups > LIMIT, LIMIT, tl.where(ups < -LIMIT, -LIMIT, ups))
         return gates / (1.0 + tl.exp(-ALPHA * gates)) * (ups + 1.0)
@@ -149,8 +148,8 @@ def _products(
     NUM_OUTPUTS: tl.constexpr,
     GATED: tl.constexpr,
 ):
-    """The products of an expert's features with the rows, float32 [features, rows]; GATED: those of
-    the second half of the features, too."""
+    """The products of an expert's features with the rows, float32 [features, rows]; if GATED, also
+    of the features in the second half."""
     values = matrices.numbers + expert * matrices.numbers_stride
     scales = matrices.scales
     if scales is not None:
@@ -181,7 +180,7 @@ def _int4_products(
     UNPACK: tl.constexpr,
     FORM: tl.constexpr,
 ):
-    """The same as `_products` for integers of four bits."""
+    """Like `_products`, for 4-bit integers."""
     zeros = matrices.zeros
     if zeros is not None:
         zeros += expert * matrices.scales_stride
@@ -246,9 +245,9 @@ def experts_kernel(
     FORM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some features of the pairs of a block. GATED: x has a row for each token, and the second half
-    of the features is multiplied with the activated first half; else a row for each pair, whose
-    product is weighted."""
+    """Some features of the pairs of a block. GATED: x has a row per token, and the second half of
+    the features is multiplied with the activated first half; else a row per pair, whose product is
+    weighted."""
     await_results(OVERLAP)
     block = tl.program_id(1)
     if block < tl.load(blocks.num):

@@ -1,5 +1,4 @@
-"""Owns the Triton kernels that round to float8: rows as they are, or behind the gated
-activation."""
+"""Owns the Triton kernels that round to float8: rows as they are, or after the gated activation."""
 
 # mypy: allow-untyped-defs
 
@@ -19,16 +18,17 @@ from specguide.kernels.triton.device import await_results, num_multiprocessors, 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
 _FEATURES_EACH, _MOST_STEPS = 4, 8
-"""Features of a thread in each step over a row, and most steps where programs have threads
-enough."""
+"""Features per thread in each step over a row, and maximum steps if programs have enough
+threads."""
 _REGISTERS = 64
-"""Most registers of a thread, so that programs with all threads of a multiprocessor fit on it."""
+"""Maximum registers per thread, so that a program with all threads of a multiprocessor fits on
+it."""
 _CHUNK = 1024
-"""Features of a program, where it need not see a whole row."""
+"""Features per program, if it need not see the whole row."""
 
 
 class ScalesAt(NamedTuple):
-    """Pointers to a product's scales; None: it has none."""
+    """Pointers to a product's scales; None: the product has none."""
 
     rows: Any
     columns: Any
@@ -38,8 +38,8 @@ NO_SCALES = ScalesAt(None, None)
 
 
 class Float8Scales(NamedTuple):
-    """A pointer to where rows' scales are written, None: nothing is rounded; and one to the scale
-    of all rows, None: each row's is found from its numbers."""
+    """Two pointers: where the rows' scales are written (None: nothing is rounded), and the scale of
+    all rows (None: each row's scale is computed from its numbers)."""
 
     scales: Any
     static_scale: Any
@@ -57,7 +57,7 @@ def with_scales(values, scales, row, column, is_row, is_column):
 
 @triton.jit
 def scale_of_row(largest, static_scale):
-    """The scale of a row whose largest number, without signs, is given."""
+    """The scale of a row whose largest absolute value is given."""
     if static_scale is not None:
         scale = tl.load(static_scale)
     else:
@@ -68,13 +68,13 @@ def scale_of_row(largest, static_scale):
 
 @triton.jit
 def clamped(values):
-    """The values with those that are too large made the largest of float8; NaN stays."""
+    """The values, clamped to the range of float8; NaN stays."""
     return tl.clamp(values, -_LARGEST, _LARGEST, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def rounded(values, scale):
-    """A row's values, float32, as float8 holds them."""
+    """A row's values, float32, rounded to float8."""
     return clamped(values * tl.div_rn(tl.full((), 1.0, tl.float32), scale))
 
 
@@ -92,7 +92,7 @@ def store_float8(
     GROUP: tl.constexpr,
 ):
     """Round values [ROWS, WIDTH], 0 beyond DIM, of rows `row` [ROWS, 1] and columns `column` [1,
-    WIDTH]; GROUP of them share a scale."""
+    WIDTH]; every GROUP of them share a scale."""
     row = row.to(tl.int64)
     exists = (row < num_rows) & (column < DIM)
     groups = tl.reshape(values, (ROWS, WIDTH // GROUP, GROUP))
@@ -114,7 +114,7 @@ def store_float8(
 def _numbers(
     x, product_scales, row, column, exists, row_stride, GATED: tl.constexpr, DIM: tl.constexpr
 ):
-    """The numbers of a row that are to be rounded, float32; 0 where they do not exist."""
+    """The numbers of a row that are to be rounded, float32; 0 beyond its end."""
     source = x + row * row_stride + column
     values = tl.load(source, mask=exists, other=0).to(tl.float32)
     values = with_scales(values, product_scales, row, column, row >= 0, exists)
@@ -138,8 +138,8 @@ def _round_rows_kernel(
     WIDTH: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Round a row, in steps of WIDTH columns. Its numbers stay in registers until its largest
-    number is known."""
+    """Round a row, in steps of WIDTH columns. Its numbers stay in registers until the largest is
+    known."""
     await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, WIDTH)
@@ -173,7 +173,7 @@ def _round_groups_kernel(
     GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Round WIDTH columns of a row, of which GROUP share a scale."""
+    """Round WIDTH columns of a row; every GROUP of them share a scale."""
     await_results(OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -193,8 +193,8 @@ def _round_by_largest_kernel(
     BLOCK_PARTS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Round WIDTH features of a row, whose largest number is the largest in `largest` [rows,
-    parts]."""
+    """Round WIDTH features of a row, whose largest number is the maximum of its entries in
+    `largest` [rows, parts]."""
     await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column, part = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, BLOCK_PARTS)
@@ -209,9 +209,9 @@ def _round_by_largest_kernel(
 
 
 def to_float8_by(x: Tensor, largest: Tensor) -> Float8Rows:
-    """The rows of x [T, D], each rounded by a scale of its own.
+    """The rows of x [T, D], each rounded by its own scale.
 
-    largest: float32 [T, parts], the largest number of each part of a row, without signs
+    largest: float32 [T, parts], the largest absolute value of each part of a row
     """
     (num_rows, dim), num_parts = x.shape, largest.shape[1]
     rows = empty_rows(num_rows, dim, Float8Scaling(), x.device)
@@ -298,9 +298,9 @@ def _round(
 
 
 def _num_warps(num_rows: int, dim: int, device: torch.device) -> int:
-    """The number of warps of a program that rounds a row. It has all threads where it may have a
-    multiprocessor to itself or the row would take too many steps, and else leaves half of them to
-    another."""
+    """The number of warps of a program that rounds a row. It has all threads of a multiprocessor if
+    it may be alone there or the row would take too many steps, else half of them, so that another
+    program fits."""
     most = 16 if num_rows > num_multiprocessors(device) else 32
     if dim > _MOST_STEPS * 32 * most * _FEATURES_EACH:
         most = 32

@@ -1,4 +1,4 @@
-"""Owns the launches in which draft trees grow on a GPU, one for each depth.
+"""Owns the launches that grow draft trees on a GPU, one for each depth.
 
 Their twin is in `sampling.growth`.
 """
@@ -18,7 +18,7 @@ from specguide.kernels.triton.growth_kernels import Drafted, Growing, Nodes, Slo
 
 
 def _empty_frontier(frontier: Any, width: int) -> Any:
-    """An uninitialised frontier for the `width` nodes of each tree that come behind those of
+    """An uninitialised frontier for the next `width` nodes of each tree, which come behind those of
     `frontier`."""
     num_trees, _, num_before = frontier.ancestor_mask.shape
     device = frontier.tokens.device
@@ -34,7 +34,7 @@ def _empty_frontier(frontier: Any, width: int) -> Any:
 
 
 def _node_pointers(grown: Any, frontier: Any) -> Nodes:
-    """Pointers to the nodes `grown` behind those of `frontier`."""
+    """Pointers to the nodes `grown`, which follow those of `frontier`."""
     return Nodes(
         grown.tokens,
         grown.scores,
@@ -46,7 +46,7 @@ def _node_pointers(grown: Any, frontier: Any) -> Nodes:
 
 
 def _expanded(expansion: TreeExpansion, depth: int, device: torch.device) -> Tensor | None:
-    """The candidates to expand at a depth; None: the likeliest are, or none is."""
+    """The candidates to expand at a depth; None: the most likely ones are expanded, or none."""
     if expansion.fixed is None or not expansion.places_of(depth)[1]:
         return None
     return constant(expansion.fixed.expanded[depth - 1], device)

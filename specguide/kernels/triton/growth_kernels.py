@@ -1,4 +1,4 @@
-"""Owns the Triton kernel in which draft trees grow."""
+"""Owns the Triton kernel that grows draft trees."""
 
 # mypy: allow-untyped-defs
 
@@ -13,7 +13,7 @@ from specguide.kernels.triton.score_order import LEAST, in_order
 
 
 class Slots(NamedTuple):
-    """Pointers to the trees' slots, to whether these were held (-1), and to the slots' state."""
+    """Pointers to the slot of each tree, to whether it was held (-1), and to the slots' state."""
 
     ids: Any
     num_accepted: Any
@@ -24,8 +24,8 @@ class Slots(NamedTuple):
 
 
 class Drafted(NamedTuple):
-    """Pointers to the children of a depth's nodes, as the drafter has found them, to the scores of
-    these nodes, and to the candidates to expand; None: the likeliest."""
+    """Pointers to the children that the drafter found for the nodes of a depth, to the scores of
+    these nodes, and to the candidates to expand (None: the most likely)."""
 
     tokens: Any
     logprobs: Any
@@ -34,7 +34,7 @@ class Drafted(NamedTuple):
 
 
 class Growing(NamedTuple):
-    """Pointers to the candidates of all depths, as GrowingTrees has them."""
+    """Pointers to the candidates of all depths; see GrowingTrees."""
 
     tokens: Any
     scores: Any
@@ -42,8 +42,8 @@ class Growing(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Pointers to the nodes that are expanded, as a Frontier has them, and to the nodes that their
-    parents see."""
+    """Pointers to the nodes that are expanded (see Frontier), and to the nodes that their parents
+    see."""
 
     tokens: Any
     scores: Any
@@ -54,7 +54,7 @@ class Nodes(NamedTuple):
 
 
 class _Walk(NamedTuple):
-    """Pointers to a slot's places in the walk; those of a slot that is held stay as they are."""
+    """Pointers to a slot's places in the walk; the places of a held slot are not changed."""
 
     tokens: Any
     parents: Any
@@ -64,10 +64,10 @@ class _Walk(NamedTuple):
 class _Step(NamedTuple):
     """A tree at one depth.
 
-    row_slot:        slot whose rows, among those of `num_slots`, say what may follow its nodes
-    first_candidate: first of the depth's candidates, among all of a tree
+    row_slot:        slot, among `num_slots`, whose rows say what may follow the tree's nodes
+    first_candidate: the depth's first candidate, among all candidates of a tree
     first_place:     first place in the walk of the nodes that are expanded
-    parents_place:   place of the first node of the depth before
+    parents_place:   place of the first node of the previous depth
     """
 
     tree: Any
@@ -102,7 +102,7 @@ def _load_candidates(
     CHILDREN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """A tree's candidates; token and score are -1 and -inf where none has been drafted."""
+    """A tree's candidates; token and score are -1 and -inf where nothing was drafted."""
     index = tl.arange(0, BLOCK)
     exists = index < PARENTS * CHILDREN
     child = tree * PARENTS * CHILDREN + index
@@ -115,7 +115,7 @@ def _load_candidates(
 
 @triton.jit
 def _expanded_at(expanded, candidates, rank, first_candidate):
-    """The candidate that becomes the node of this rank."""
+    """The candidate that becomes the node with this rank."""
     if expanded is None:
         is_best = candidates.order == tl.max(candidates.order, 0)
         at = tl.min(tl.where(is_best, candidates.index, candidates.index.shape[0]), 0)
@@ -142,8 +142,8 @@ def _store_path(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Store which nodes a node sees: of those before its depth the ones that its parent sees, and
-    of its depth itself."""
+    """Store which nodes a node sees: of earlier depths those that its parent sees, and of its own
+    depth only itself."""
     seen = tl.arange(0, BLOCK)
     inherited = nodes.parent_ancestors + parent_id * BEFORE + seen
     inherited = tl.load(inherited, mask=seen < BEFORE, other=0)
@@ -160,7 +160,7 @@ def _store_place(walk, place, token, parent_place):
 
 @triton.jit
 def _clear_places(walk, first_place, num_places, BLOCK: tl.constexpr):
-    """Clear the places of a depth that no node takes."""
+    """Clear the places of a depth that have no node."""
     place = tl.arange(0, BLOCK)
     is_cleared = (place < num_places) & (walk.is_held == 0)
     tl.store(walk.tokens + first_place + place, -1, mask=is_cleared)
@@ -179,7 +179,8 @@ def _expand(
     BEFORE: tl.constexpr,
     BLOCK_SEES: tl.constexpr,
 ):
-    """Store the candidates that are expanded; where the walk has each candidate, 0 of others."""
+    """Store the candidates that are expanded; returns each one's place in the walk, 0 for
+    others."""
     index, tokens, scores, order = candidates
     place = tl.zeros_like(index)
     for rank in tl.static_range(WIDTH):
@@ -238,7 +239,7 @@ def grow_kernel(
     BLOCK_SEES: tl.constexpr,
     BLOCK_MISSING: tl.constexpr,
 ):
-    """Grow one tree. num_missing: places of the depth that no node takes"""
+    """Grow one tree. num_missing: places of the depth that get no node"""
     tree = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots.ids + tree)
     is_held = tl.load(slots.num_accepted + tree) < 0

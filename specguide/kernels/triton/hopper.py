@@ -1,7 +1,7 @@
-"""Owns what the Gluon kernels for Hopper GPUs share: where they run, what copies blocks for them,
-and what happens where one does not compile.
+"""Owns what the Gluon kernels for Hopper GPUs share: where they can run, the descriptors for copies
+to shared memory, and what happens if a kernel does not compile.
 
-Gluon changes from one Triton to the next. Where a kernel cannot be imported or compiled, one that
+Gluon changes with each Triton release. If a kernel cannot be imported or compiled, a kernel that
 runs anywhere does its work.
 """
 
@@ -21,13 +21,14 @@ _HOPPER = (9, 0)
 _ALIGNMENT = 16
 """Alignment in bytes of all lines that are copied to shared memory."""
 _LINE_BYTES = 128
-"""Bytes of a line that are copied at a time."""
+"""Bytes of a line per copy."""
 T = TypeVar("T")
 
 
 @cache
 def runs_on(device: torch.device, kernels: str) -> bool:
-    """Whether the device and the installed Triton can run what a module beside this one holds."""
+    """Whether the device and the installed Triton can run the kernels of this neighbouring
+    module."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
         return False
     try:
@@ -38,15 +39,15 @@ def runs_on(device: torch.device, kernels: str) -> bool:
 
 
 def is_aligned(lines: Tensor) -> bool:
-    """Whether blocks of a matrix can be copied."""
+    """Whether blocks of a matrix can be copied by descriptors."""
     num_bytes = lines.stride(0) * lines.element_size()
     is_aligned = num_bytes % _ALIGNMENT == 0 and lines.data_ptr() % _ALIGNMENT == 0
     return is_aligned and lines.stride(1) == 1
 
 
 def blocks(values: Tensor, num_lines: int, shape: Sequence[int], stride: int) -> Any:
-    """A descriptor by which 128 bytes of `num_lines` lines are copied to shared memory, with 0
-    beyond the end of a matrix of this shape. stride: from a line to the next, elements"""
+    """A descriptor that copies 128 bytes of `num_lines` lines to shared memory, with 0 beyond the
+    end of a matrix of this shape. stride: elements between lines"""
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
@@ -57,7 +58,7 @@ def blocks(values: Tensor, num_lines: int, shape: Sequence[int], stride: int) ->
 
 
 class Attempts:
-    """Launches of a kernel that may not compile, which is tried and told once.
+    """Launches of a kernel that may not compile. It is tried once, and a failure is reported once.
 
     work: the kernel's work, as a warning names it
     """
@@ -70,8 +71,8 @@ class Attempts:
     def result(self, variant: Hashable, launch: Callable[[], T]) -> T | None:
         """The result of the launch; None if the kernel does not compile.
 
-        A context of its own has a variant compiled at once when it is new, where others are
-        compiled on threads whose errors nobody here would see.
+        A new variant is compiled at once in a context of its own. Otherwise it would be compiled on
+        a thread whose errors nobody sees.
         """
         if self._is_refused:
             return None

@@ -1,5 +1,5 @@
-"""Owns where the Gluon kernels for Hopper GPUs keep what their products read: in shared memory,
-filled some steps ahead by a warp that does nothing else."""
+"""Owns the shared-memory buffers of the Gluon kernels for Hopper GPUs. A warp that does nothing
+else fills them some steps ahead of the products that read them."""
 
 # mypy: allow-untyped-defs
 
@@ -12,7 +12,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 load_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""The copy by descriptor: its name after Triton 3.6, and the one until then."""
+"""The copy by descriptor: its name after Triton 3.6, or the older name."""
 
 
 class Buffers(NamedTuple):
@@ -20,8 +20,8 @@ class Buffers(NamedTuple):
 
     weights: [steps · blocks, features, columns]
     inputs:  [steps · blocks, rows, columns]
-    full:    barriers that say that the data of a step are there
-    empty:   barriers that say that all groups of warps have read them
+    full:    barriers that signal that the data of a step have arrived
+    empty:   barriers that signal that all groups of warps have read them
     """
 
     weights: Any
@@ -40,7 +40,7 @@ def new_buffers(
     STAGES: gl.constexpr,
 ):
     """Buffers for STAGES steps of NUM_WEIGHTS and NUM_INPUTS blocks each, read by GROUPS groups of
-    warps. weight, x: the descriptors by which blocks are copied"""
+    warps. weight, x: the descriptors that copy their blocks"""
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):

@@ -1,12 +1,12 @@
 """Owns the Triton kernels that call the host and take rows from its memory.
 
-What follows a call begins when that is made: so no kernel that waits for its answer can be launched
-before, and take an answer to the call before it for its own.
+The kernels behind a call start only once the call is made. So no kernel that waits for an answer
+can start earlier, and mistake the answer to the call before for its own.
 
-Reads of one place in the host's memory come one after another, a microsecond each. So one warp
-waits there and reads which rows were filled. Few rows it copies by itself; the programs that copy
-more look at the device's memory, and may begin while the kernel before the wait, say the product of
-an output matrix, still runs.
+Reads of one place in the host's memory are serialised, a microsecond each. So a single warp waits
+there and reads which rows were filled. It copies few rows by itself. The programs that copy many
+rows look only at the device's memory, and may begin while the kernel before the wait, such as the
+LM head's product, still runs.
 """
 
 # mypy: allow-untyped-defs
@@ -27,13 +27,13 @@ from specguide.kernels.triton.device import overlap
 _BLOCK = 4096
 _IDS = 256
 _MOST_BY_ONE = 8
-"""Most rows that one warp looks after: most of them were taken before."""
+"""Maximum rows that a single warp handles: most of them have been taken before."""
 _POLLS_BETWEEN = tl.constexpr(1 << 10)
 
 
 @triton.jit
 def _await_number(word, number, aborted):
-    """Wait until a word in the host's memory is `number`, or nobody waits any more."""
+    """Wait until a word in the host's memory is `number`, or the wait is aborted."""
     found, polls = tl.load(word, volatile=True), tl.full((), 0, tl.int32)
     while found != number:
         found = tl.load(word, volatile=True)
@@ -57,7 +57,7 @@ def _call_kernel(
         cuda.gdc_wait()
     if announced is not None:
         tl.store(announced, 0)
-    # Released by the atomic: what kernels before have written is there for the host, too.
+    # The atomic releases: the host also sees what earlier kernels have written.
     before = tl.atomic_add(called, 2, sem="acq_rel", scope="sys")
     number = (before + 2) | 1
     tl.store(called, number)
@@ -68,7 +68,7 @@ def _call_kernel(
 
 @triton.jit
 def _take_row(rows, node, slot, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr):
-    """Take one row, as its id in `new_ids` says."""
+    """Take one row, as its id in `new_ids` tells."""
     place = node.to(tl.int64) * rows.id_stride + slot
     new_id = tl.load(rows.new_ids + place, volatile=True)
     if (new_id != 0) & (new_id != tl.load(rows.taken_fill_ids + place)):
@@ -110,7 +110,8 @@ def _wait_kernel(
     COPIES: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Read which rows are new. wait: None: only kernels before are awaited; COPIES: copies them"""
+    """Read which rows are new. wait: None: only wait for earlier kernels; COPIES: copy the rows,
+    too"""
     if OVERLAP:
         cuda.gdc_launch_dependents()
         if wait is None:
@@ -159,7 +160,8 @@ class _Wait(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """FilledRows, TakenRows and KeptRows as the kernels take them, and distances between rows."""
+    """FilledRows, TakenRows and KeptRows in the form that kernels take, and strides between
+    rows."""
 
     bitmask: Any
     fill_ids: Any
@@ -181,7 +183,7 @@ class _Rows(NamedTuple):
 def _take_kernel(
     wait, rows, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
 ):
-    """Take one row, once `_wait_kernel` has read whether it is new."""
+    """Take one row, once `_wait_kernel` has found out whether it is new."""
     if OVERLAP:
         cuda.gdc_launch_dependents()
         if wait is None:
@@ -235,9 +237,9 @@ def _rows_of(taken: TakenRows, filled: FilledRows, kept: KeptRows | None) -> _Ro
 def take_rows(
     taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
 ) -> None:
-    """See host_calls.take_rows. All bitmasks have the same strides, and so have what is [N, S].
+    """See host_calls.take_rows. All bitmasks have the same strides, and so have all tensors [N, S].
 
-    Few rows are asked of the host each time, and not kept: one warp has no registers for more.
+    Few rows are read from the host each time and are not kept: one warp has no registers for that.
     """
     num_nodes, num_slots, num_words = taken.bitmask.shape
     num_rows = num_nodes * num_slots

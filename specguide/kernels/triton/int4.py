@@ -1,4 +1,4 @@
-"""Owns the launches of the kernels of weights of 4 bits: which one for how many rows, and in which
+"""Owns the launches of the kernels with 4-bit weights: which kernel for how many rows, and in which
 tiles."""
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from specguide.kernels.triton.int4_kernels import (
 from specguide.kernels.triton.int4_planes import unpacking
 
 _MOST_ROWS = 256
-"""Most rows for these kernels. With more, and without the kernel for Hopper, the weights become
-floats in memory first, and a library multiplies them."""
+"""Maximum rows for these kernels. With more rows, and without the kernel for Hopper, the weights
+are first converted to floats in memory, and a library multiplies them."""
 _MOST_FLOAT_BYTES = 128 << 20
-"""Most bytes of weights that are floats in memory at a time."""
+"""Maximum bytes of weights that are floats in memory at a time."""
 _LARGEST_TILE = 128
-"""Most rows of a program."""
+"""Maximum rows per program."""
 _FEW_ROWS = 16
-"""Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
-program of more rows has a multiprocessor to itself."""
+"""Up to this many rows several programs share a multiprocessor, and one program computes both gate
+and up; a program with more rows has a multiprocessor to itself."""
 _FEWEST_ROWS = 8
-"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features; so has one
-of products of which programs of more features would be too few."""
+"""Up to this many rows a program for gate and up has tiles of 8 rows and half the features; so has
+a product for which programs with more features would be too few."""
 _MOST_SPLITS = 8
 _FEWEST_TILES = 2
-"""Fewest tiles of a program of the kernel for Hopper."""
+"""Minimum tiles per program of the kernel for Hopper."""
 _SHARED_BYTES = 226 << 10
 """Bytes of shared memory on a multiprocessor of a Hopper GPU."""
 
@@ -48,11 +48,11 @@ class Int4Tile:
     """What a program computes, and how.
 
     rows:       rows of the input
-    block_out:  features; of gates and ups together where `is_paired`
+    block_out:  features; gates and ups together if `is_paired`
     num_splits: programs over which the sum of one feature is spread
-    step:       words of a feature that are read at a time, at most
+    step:       maximum words of a feature that are read at a time
     is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
-                else the sums of a group are
+                else the sums of each group are scaled
     is_paired:  gates and ups are one product; else two
     """
 
@@ -108,9 +108,9 @@ def _product(
 def hopper_splits(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> int | None:
-    """Number of splits of the kernel for Hopper, each of some tiles; None where it cannot multiply
-    these, or where its programs, one on a multiprocessor, would leave more than a third of the GPU
-    idle however many splits there were."""
+    """Number of splits for the kernel for Hopper, each of some tiles. None if the kernel cannot
+    multiply this, or if its programs, one per multiprocessor, would leave more than a third of the
+    GPU idle with any number of splits."""
     if not int4_hopper.takes(x, weight, is_gated=is_gated):
         return None
     num_outputs = weight.out_features // (2 if is_gated else 1)
@@ -125,7 +125,7 @@ def hopper_splits(
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
-    """The library's product, with weights that become floats some features at a time."""
+    """The library's product; weights are converted to floats some features at a time."""
     num_outputs = weight.out_features
     step = max(1, _MOST_FLOAT_BYTES // (weight.in_features * x.element_size()))
     if step >= num_outputs:
@@ -169,11 +169,11 @@ def _is_few(x: Tensor) -> bool:
 def choose_tile(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> Int4Tile:
-    """The tile for products of these shapes; the choice was the fastest on an H200.
+    """The tile for products of these shapes; the choices were the fastest on an H200.
 
-    Few rows take as long as reading the weights does, so programs are many and small. With more the
-    tensor cores are busy, and each program reads all of the input, so features are many. With many
-    a weight is scaled once for all rows of a program.
+    A product of few rows takes as long as reading the weights, so programs are many and small. With
+    more rows the tensor cores are busy and each program reads all of the input, so programs have
+    many features. With many rows a weight is scaled once for all rows of a program.
     """
     is_few = x.shape[0] <= _FEW_ROWS
     multiprocessors = num_multiprocessors(x.device)
@@ -204,7 +204,7 @@ def choose_tile(
 
 
 def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
-    """Whether programs of 64 features are fewer than three quarters of `most_programs`."""
+    """Whether there are fewer programs of 64 features than three quarters of `most_programs`."""
     num_programs = triton.cdiv(weight.out_features, 64)
     num_splits = _num_splits(num_programs, weight, most_programs)
     return 4 * num_splits * num_programs < 3 * most_programs
@@ -214,7 +214,7 @@ def _num_splits(
     num_programs: int, weight: Int4Matrix, most_programs: int, most: int = _MOST_SPLITS
 ) -> int:
     """Number of programs, at most `most`, over which each sum may be spread before there are too
-    many."""
+    many programs."""
     num_tiles = weight.words.shape[0]
     possible = [num for num in range(1, most + 1) if num_tiles % num == 0]
     return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
@@ -222,7 +222,7 @@ def _num_splits(
 
 def num_stages_of(step: int, num_features: int, rows: int) -> int:
     """Number of stages with which the tiles of two programs fit on a multiprocessor. num_features:
-    those of gates and ups together"""
+    of gates and ups together"""
     stage = 2 * step * (num_features + PLANES * rows)
     return min(4, _SHARED_BYTES // 2 // stage)
 

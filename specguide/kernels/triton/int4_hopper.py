@@ -1,4 +1,4 @@
-"""Owns when the kernel of weights of 4 bits for Hopper GPUs runs, and its launch."""
+"""Owns the launch of the 4-bit kernel for Hopper GPUs, and the choice of when it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specguide.kernels.triton import hopper
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 
 _FEWEST_ROWS, _MOST_ROWS, _MOST_GATED_ROWS = 33, 2048, 64
-"""Fewest and most rows with which the kernel is the faster one, and most of a gated product."""
+"""Minimum and maximum rows for which this kernel is faster, and the maximum for a gated product."""
 _BLOCK = 64
 """Features of a group of warps, and words of a step."""
 _STAGES = 2
@@ -27,7 +27,7 @@ class Tile:
 
     rows:      rows of the product
     groups:    groups of four warps, each of which multiplies 64 features
-    registers: registers of a thread as a program begins, and of one that multiplies
+    registers: registers per thread when a program begins, and of a thread that multiplies
     """
 
     rows: int
@@ -53,7 +53,7 @@ _attempts = hopper.Attempts("weights of 4 bits")
 
 
 def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
-    """Whether the kernel can multiply these, and is the faster one for so many rows."""
+    """Whether the kernel can multiply these, and is faster than the others for so many rows."""
     return (
         _FEWEST_ROWS <= x.shape[0] <= (_MOST_GATED_ROWS if is_gated else _MOST_ROWS)
         and x.dtype == torch.bfloat16
@@ -75,9 +75,9 @@ def _has_shape(weight: Int4Matrix, *, is_gated: bool) -> bool:
 
 
 def choose_tile(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> Tile:
-    """The tile for products of these shapes; the choice was the fastest on an H200. Programs of
-    many rows read less of the input if they have more features, unless they would be fewer than
-    there are multiprocessors."""
+    """The tile for products of these shapes; the choice was the fastest on an H200. Programs with
+    many rows read less of the input if they have more features, unless there would be fewer
+    programs than multiprocessors."""
     if is_gated:
         return _OF_FEW_GATED
     if x.shape[0] <= _OF_FEW.rows:

@@ -1,5 +1,5 @@
-"""Owns what one warp of the Hopper kernel of weights of 4 bits does: it has weights and inputs
-copied to shared memory, some steps ahead of the warps that multiply them.
+"""Owns the work of the copying warp in the Hopper kernel for 4-bit weights: it starts the copies of
+weights and inputs to shared memory, some steps ahead of the warps that multiply them.
 
 A step is 64 words of each feature, and so the inputs of 64 columns of each of four planes.
 """
@@ -22,7 +22,7 @@ BLOCK = gl.constexpr(64)
 
 
 class Work(NamedTuple):
-    """A program's steps, counted from the first column; and its first row and feature."""
+    """A program's steps, counted from the first column, its first row and its first feature."""
 
     first_step: Any
     num_steps: Any
@@ -32,7 +32,7 @@ class Work(NamedTuple):
 
 @gluon.jit
 def _copy_words(words, tile_rows, buffers, work, num_outputs, step, stage, WIDTH, GROUPS, GATED):
-    """Ask for the weights of a step."""
+    """Start the copies of a step's weights."""
     STEPS: gl.constexpr = WIDTH // BLOCK
     FEATURES: gl.constexpr = buffers.weights.shape[1]
     row = step // STEPS * tile_rows + work.feature
@@ -60,8 +60,8 @@ def copy(
     GATED: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """Have all steps' weights and inputs copied, by one warp. Weights are asked for before the
-    kernels before have ended."""
+    """Start the copies of all steps' weights and inputs, in one warp. Weights are requested before
+    the earlier kernels have ended."""
     STEPS: gl.constexpr = WIDTH // BLOCK
     STAGES: gl.constexpr = buffers.full.shape[0]
     GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES

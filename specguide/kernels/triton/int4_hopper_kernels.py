@@ -1,16 +1,16 @@
 """Owns `int4_hopper_kernel`, a product with weights of 4 bits on a Hopper GPU, in Gluon.
 
-What its program does, the compiler of Triton does not find by itself: one warp has weights and
-inputs copied to shared memory, some steps ahead, and groups of four warps wait for what has come.
-A group makes floats of its weights in registers, where the tensor cores read them (wgmma); they
-read the inputs, which all groups share, from shared memory.
+Triton's compiler does not find this schedule by itself. One warp starts copies of weights and
+inputs to shared memory, some steps ahead, and groups of four warps wait for the data. A group
+converts its weights to floats in registers, where the tensor cores read them (wgmma); the inputs,
+which all groups share, are read from shared memory.
 
 A step is 64 words of each feature, and so the inputs of 64 columns of each of four planes. Weights
 are scaled, and rounded to bfloat16, before they are multiplied.
 """
 
 # mypy: allow-untyped-defs
-# ruff: noqa: SIM102 — Gluon's `and` asks for all that stands behind it
+# ruff: noqa: SIM102 — Gluon evaluates both sides of an `and`
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ _FORM = gl.constexpr(FORMS[torch.bfloat16])
 
 
 class Scales(NamedTuple):
-    """Scales. of_groups: pointer, [groups, features]; group_len: stride from a group to the next"""
+    """Scales. of_groups: pointer, [groups, features]; group_len: stride between groups"""
 
     of_groups: Any
     group_len: Any
 
 
 class Sink(NamedTuple):
-    """Where results go, output [splits, num_rows, num_outputs], and what bias they are given."""
+    """Where results go, output [splits, num_rows, num_outputs], and the bias that is added to
+    them."""
 
     bias: Any
     output: Any
@@ -53,7 +54,7 @@ class Sink(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """How ups get from the groups that multiply them to those that have the gates: float32 [pairs,
+    """How ups get from the groups that multiply them to the groups with the gates: float32 [pairs,
     features, rows] in shared memory, and a barrier for each pair."""
 
     sums: Any
@@ -80,7 +81,7 @@ def _scales_of_planes(scales, step, feature, WIDTH, GROUP, LAST):
 
 @gluon.jit
 def _weights(words, scale, PLANE: gl.constexpr):
-    """The weights of a plane, scaled, bfloat16; in units of the form's."""
+    """The weights of a plane, scaled, bfloat16; in units of the form (see PlaneForm)."""
     UNIT: gl.constexpr = _FORM[0]
     FACTOR: gl.constexpr = _FORM[1][PLANE]
     rounded = scale.to(gl.bfloat16).to(gl.float32)
@@ -107,10 +108,11 @@ def _sums(
     GROUP: gl.constexpr,
     LAST: gl.constexpr,
 ):
-    """The sums of a group of four warps, float32 [features, rows]. WHICH: number of the group.
+    """The sums of a group of four warps, float32 [features, rows]. WHICH: number of the group
 
-    At most one product is under way while the next plane becomes floats. None is when a step ends:
-    if some were, the assembler would let each of them wait for the one before."""
+    At most one product is in flight while the next plane is converted to floats. None is in flight
+    at the end of a step: otherwise the assembler would make each product wait for the one before.
+    """
     STAGES: gl.constexpr = buffers.full.shape[0]
     GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES
     FEATURES: gl.constexpr = buffers.weights.shape[1]
@@ -159,7 +161,7 @@ def _multiply(
     LAST: gl.constexpr,
     GATED: gl.constexpr,
 ):
-    """Multiply and store, as a group of four warps. GATED: of four groups two multiply ups."""
+    """Multiply and store, as a group of four warps. GATED: two of four groups multiply ups"""
     PAIR: gl.constexpr = WHICH % 2 if GATED else WHICH
     IS_UP: gl.constexpr = GATED and WHICH >= 2
     FEATURES: gl.constexpr = buffers.weights.shape[1]
@@ -188,7 +190,7 @@ def _multiply(
 
 @gluon.jit
 def _prefetch_scales(scales, first_group, feature, LAST: gl.constexpr):
-    """Have the scales of a program's first 64 groups, or all, for 128 features brought to the
+    """Prefetch the scales of a program's first 64 groups (or all) for 128 features into the L2
     cache, in lines of 64."""
     at = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
     group = gl.minimum(first_group + at % 64, LAST)
@@ -234,12 +236,13 @@ def int4_hopper_kernel(
     REGISTERS: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """The product of some rows, as many as blocks of x have, with the features of GROUPS blocks of
-    words. GATED: half of these are gates, and the others ups, multiplied with these, activated.
+    """The product of some rows, as many as the blocks of x have, with the features of GROUPS blocks
+    of words. GATED: half of these are gates; the others are ups, which are multiplied with the
+    activated gates.
 
     words, x:  descriptors of blocks of [features, 64] and [rows, 64]
-    tile_rows: lines from a tile's first line of words to the next tile's
-    REGISTERS: registers of a thread that multiplies; the first group has what is left
+    tile_rows: lines between the first line of words of a tile and that of the next
+    REGISTERS: registers of a thread that multiplies; the first group has the rest
     """
     if OVERLAP:
         cuda.gdc_launch_dependents()

@@ -1,10 +1,10 @@
-"""Owns the Triton kernels of weights of 4 bits: `int4_linear_kernel` multiplies with them,
-`dequantize_kernel` makes floats of them.
+"""Owns the Triton kernels for weights of 4 bits: `int4_linear_kernel` multiplies with them,
+`dequantize_kernel` converts them to floats.
 
-A product of few rows takes as long as reading the packed weights does, if the programs have the
-time to make floats of them: 2 to 3 instructions a weight. So the numbers become floats by bit
-operations on pairs of words, right where the tensor cores take their operand from; the products of
-a plane are whole numbers times the input, and are scaled once for all columns of the plane.
+A product of few rows takes as long as reading the packed weights, if the programs can convert them
+to floats fast enough: with 2 to 3 instructions per weight. So numbers become floats by bit
+operations on pairs of words, in the registers that the tensor cores read. The products of a plane
+are integers times the input, and are scaled once for all columns of the plane.
 """
 
 # mypy: allow-untyped-defs
@@ -24,7 +24,7 @@ from specguide.kernels.triton.linear import with_bias
 class Int4Pointers(NamedTuple):
     """Pointers to the tensors of an Int4Matrix.
 
-    tile_len, group_len: strides from a tile's words, and a group's scales, to the next
+    tile_len, group_len: strides between the words of tiles, and between the scales of groups
     """
 
     words: Any
@@ -71,8 +71,8 @@ def _scales_of_planes(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
 
 @triton.jit
 def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
-    """The zeros of a tile's planes beside their scales; the scales themselves where there are
-    none."""
+    """The zeros of a tile's planes, shaped like their scales; the scales themselves if there are no
+    zeros."""
     zero = scale
     if matrix.zeros is not None:
         zero = _of_planes(matrix.zeros, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
@@ -103,8 +103,8 @@ def _add_product(
     PLANE: tl.constexpr,
 ):
     """total + UNIT · scale · (numbers - zero) · inputs of one plane, float32 [features, rows].
-    FOLDED: the numbers are scaled, and rounded, before they are multiplied; at once with being
-    unpacked where both steps together round no more than that."""
+    FOLDED: the numbers are scaled, and rounded, before they are multiplied; scaling and unpacking
+    are one step if that rounds no more than the scaling alone"""
     UNIT: tl.constexpr = FORM[0]
     FACTOR: tl.constexpr = FORM[1][PLANE]
     BASE: tl.constexpr = FORM[2][PLANE]
@@ -133,8 +133,8 @@ def _add_product(
 def _prefetch_weights(
     matrix, first_tile, source, WIDTH: tl.constexpr, GROUP: tl.constexpr, LAST: tl.constexpr
 ):
-    """Have a program's first words of each feature `source` brought to the cache, and the scales
-    and zeros of its first 32 groups or all, a line of scales at a time."""
+    """Prefetch a program's first words of each feature `source`, and the scales and zeros of its
+    first 32 groups (or all), one line of scales at a time."""
     first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
     prefetch(first + tl.arange(0, 2)[None, :] * (WIDTH // 2))
     group = tl.minimum(first_tile * (4 * WIDTH) // GROUP + tl.arange(0, 32), LAST)[:, None]
@@ -146,8 +146,8 @@ def _prefetch_weights(
 
 
 class InputBlock(NamedTuple):
-    """The rows and features that a program multiplies: pointers to the rows' first columns, [1,
-    rows], and the features [outputs] among num_outputs."""
+    """The rows and features that a program multiplies: pointers to the first columns of the rows,
+    [1, rows], and the features [outputs] among num_outputs."""
 
     inputs_at: Any
     is_row: Any
@@ -170,13 +170,13 @@ def int4_products(
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
 ):
-    """Sums over some tiles, float32 [features, rows]; GATED: of the second half of the features,
-    too. STEP: words of a feature that are read at a time.
+    """Sums over some tiles, float32 [features, rows]; if GATED, also of the second half of the
+    features. STEP: words of a feature that are read at a time
 
-    What a step reads of words and inputs, the compiler has brought some steps before. Scales are
-    too few for that, so they are asked for here, a step before. Zeros are not: of values that come
-    from the step before, the compiler makes no operand of the tensor cores without a detour of all
-    weights through shared memory."""
+    The compiler prefetches the words and inputs of a step some steps before. Scales are too few for
+    that, so they are loaded here one step before. Zeros are not: if they came from the step before,
+    the compiler would send all weights through shared memory on the way to the tensor cores.
+    """
     LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
     HAS_ZEROS: tl.constexpr = matrix.zeros is not None
     inputs_at, is_row, feature, num_outputs = block
@@ -226,7 +226,7 @@ def int4_products(
 def _await_inputs(
     matrix, first_tile, source, num_outputs, GATED, WIDTH: tl.constexpr, GROUP, LAST: tl.constexpr
 ):
-    """Have weights brought to the cache while the kernels before still run."""
+    """Prefetch weights into the cache while the kernels before still run."""
     cuda.gdc_launch_dependents()
     _prefetch_weights(matrix, first_tile, source, WIDTH, GROUP, LAST)
     if GATED:
@@ -258,7 +258,7 @@ def int4_linear_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Multiply some rows and features. GATED: the second half of the features is multiplied with
-    the activated first half. PAIRED: the same, with gates and ups in one product of the program."""
+    the activated first half. PAIRED: the same, with gates and ups in one product of the program"""
     NUM_OUT: tl.constexpr = BLOCK_OUT // 2 if PAIRED else BLOCK_OUT
     feature = tl.program_id(1) * NUM_OUT + tl.arange(0, NUM_OUT)
     exists = feature < num_outputs
@@ -302,7 +302,7 @@ def dequantize_kernel(
     BLOCK_OUT: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Write some features in the columns of a tile, as `Int4Matrix.dequantized` has them."""
+    """Write some features of the columns of a tile; see `Int4Matrix.dequantized`."""
     await_results(OVERLAP)
     tile = tl.program_id(0)
     feature = tl.program_id(1) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)

@@ -1,4 +1,4 @@
-"""Owns how the four numbers of a word become floats on a GPU."""
+"""Owns how the four numbers of a word are converted to floats on a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AMPERE = (8, 0)
 
 
 def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
-    """PTX for each plane that makes two floats, pattern · factor + offset, of two words, factors
+    """PTX for each plane that makes two floats, pattern · factor + offset, from two words, factors
     and offsets; see PlaneForm."""
     return tuple(
         "{ .reg .b32 t; "
@@ -27,10 +27,10 @@ def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
 class PlaneForm(NamedTuple):
     """How the numbers of the four planes become floats: pattern · factor = number · unit + base.
 
-    A float's lowest bits have place for a number in bits 0 … 3 or 4 … 7, so that two planes need no
-    shift, and the other two share one. bfloat16: the pattern alone, number · 2⁻¹³³ or number ·
-    2⁻¹²⁹ (a subnormal float, or next to these); unit and factors leave room for any scale of
-    float16 beside them. float16: it lies in the mantissa of 1024.
+    The lowest bits of a float can hold a number in bits 0 … 3 or 4 … 7. So two planes need no
+    shift, and the other two share one shift. bfloat16: the pattern alone is number · 2⁻¹³³ or
+    number · 2⁻¹²⁹ (a subnormal float, or almost one); unit and factors leave room for any float16
+    scale. float16: the pattern lies in the mantissa of 1024.
     """
 
     unit: float
@@ -51,7 +51,7 @@ _PLAIN_FORM = PlaneForm(1.0, (1.0,) * PLANES, (0.0,) * PLANES)
 
 @cache
 def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, PlaneForm]:
-    """PTX for each plane that makes floats of it, None where the GPU does not know it, and the form
-    of these floats."""
+    """PTX for each plane that converts it to floats, None if the GPU lacks the instructions, and
+    the form of these floats."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
     return (UNPACK[dtype], FORMS[dtype]) if can and dtype in UNPACK else (None, _PLAIN_FORM)

@@ -1,11 +1,11 @@
-"""Owns the Triton products of few rows with a large weight: what decoding small batches spends its
-time on.
+"""Owns the Triton products of few rows with a large weight, which take most of the time when small
+batches are decoded.
 
-Such a product takes as long as reading the weight does. What a library's kernel loses is the time
-between two of them: here a program takes its place while the kernels before it still run, and has
-its part of the weight brought to the L2 cache meanwhile. Where the programs are too few to keep the
-device busy, the sum is split over several, and the parts are left to whoever adds them to the
-residual stream. On Hopper GPUs the kernel of `linear_hopper` does this but for gated products.
+Such a product takes as long as reading the weight. A library loses time between two such kernels.
+Here a program is placed while the kernels before it still run, and prefetches its part of the
+weight into the L2 cache meanwhile. If there are too few programs to keep the device busy, the sum
+is split over several, and whoever adds the parts to the residual stream sums them. On Hopper GPUs
+the kernel of `linear_hopper` does all this, except for gated products.
 """
 
 # mypy: allow-untyped-defs
@@ -30,10 +30,10 @@ from specguide.kernels.triton.splits import num_splits_of
 _MOST_ROWS = 64
 _BLOCK_IN = 128
 _LIBRARY_TILE = 128
-"""Least rows, and least features, of a program of the library's where the rows are many."""
+"""Minimum rows, and minimum features, of a program of the library's kernel when rows are many."""
 _PREFETCHED = 128
-"""Columns of each row of a weight that are brought to the cache before the kernel may begin; more
-displace others."""
+"""Columns of each weight row that are prefetched before the kernel may begin; more would displace
+other data."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Tile:
 
 @triton.jit
 def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
-    """Ask for the first columns of some rows, a line of 64 columns each, to be in the L2 cache
-    soon."""
+    """Prefetch the first columns of some rows into the L2 cache, in lines of 64 columns."""
     lines = (
         weight + row[:, None].to(tl.int64) * row_len + tl.arange(0, PREFETCHED // 64)[None, :] * 64
     )
@@ -66,7 +65,7 @@ def _await_inputs(
     GATED: tl.constexpr,
     PREFETCHED: tl.constexpr,
 ):
-    """Have weights brought to the cache while the kernels before still run."""
+    """Prefetch weights into the cache while the kernels before still run."""
     cuda.gdc_launch_dependents()
     _prefetch(weight + start, PREFETCHED, source, ROW_LEN)
     if GATED:
@@ -76,7 +75,7 @@ def _await_inputs(
 
 @triton.jit
 def with_bias(total, total_up, bias, split, source, num_outputs, GATED: tl.constexpr):
-    """The sums, with the bias in those of the first split."""
+    """The sums; the first split adds the bias."""
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
         if GATED:
@@ -102,8 +101,8 @@ def _linear_kernel(
     PREFETCHED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """The product of all rows with some features. GATED: the weight's second half is multiplied
-    with the activated first half."""
+    """The product of all rows with some features. GATED: the second half of the weight is
+    multiplied with the activated first half"""
     feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     exists = feature < num_outputs
     source = tl.where(exists, feature, 0)
@@ -171,8 +170,8 @@ def _is_few(x: Tensor, weight: Tensor) -> bool:
 
 
 def _splits(x: Tensor, num_programs: int) -> int:
-    """Number of splits with which there are no more programs than multiprocessors; 1 where the
-    columns do not fill blocks."""
+    """Number of splits that gives at most as many programs as multiprocessors; 1 if the columns do
+    not fill whole blocks."""
     num_steps, num_left = divmod(x.shape[1], _BLOCK_IN)
     return num_splits_of(num_programs, num_multiprocessors(x.device), 1 if num_left else num_steps)
 
@@ -191,7 +190,7 @@ def _launch(
 ) -> Tensor:
     """The product in its best tile, [splits, T, outputs]; float32 where there are several
     splits."""
-    if not is_gated:  # gated, they take as long
+    if not is_gated:  # gated products take equally long
         found = linear_hopper.product(x, weight, bias, x.dtype, may_split=may_split)
         if found is not None:
             return found

@@ -1,6 +1,6 @@
-"""Owns the products of float8 rows with float8 weights on a GPU: torch's where the rows are many
-and the weight has no blocks, else that of `linear_hopper` where it can, else Triton's, and in which
-tiles."""
+"""Owns the choice of kernel and tile for products of float8 rows with float8 weights on a GPU:
+torch's if the rows are many and the weight has no blocks, else `linear_hopper` if it can, else
+Triton's."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from specguide.kernels.triton.linear_float8_kernels import (
 from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = {(9, 0): 64}
-"""Most rows with which Triton's kernel is the faster one, by compute capability. `python -m
-benchmarks.float8_products` tells it for the GPU that it runs on."""
+"""Maximum rows for which Triton's kernel is faster, by compute capability. `python -m
+benchmarks.float8_products` finds it for the GPU on which it runs."""
 _OTHER_MOST_ROWS = 64
 _MOST_UNSCALED = 1024
-"""Most rows with which the library is faster without scales of rows."""
+"""Maximum rows for which the library is faster without scales of rows."""
 _LARGEST_TILE = 128
 _FEW_ROWS = 32
 _PROGRAMS_EACH = 2
-"""Number of programs that share a multiprocessor; those of the largest tile have one each."""
+"""Number of programs that share a multiprocessor; those with the largest tile have one each."""
 _PREFETCHED = 256
-"""Columns of each row of a weight that are brought to the cache before the kernel may begin."""
+"""Columns of each weight row that are prefetched before the kernel may begin."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Tile:
     """What a program computes, and how.
 
     rows, outputs: rows and features of the product
-    columns:       columns of the weight in a step; 128 where it has blocks
+    columns:       columns of the weight per step; 128 if it has blocks
     num_splits:    programs over which the sum of one feature is spread
     """
 
@@ -97,7 +97,8 @@ def gated_linear_float8(
 def _is_one_kernel(
     x: Float8Rows, weight: Tensor, scale: Tensor, scaling: Float8Scaling, dtype: torch.dtype
 ) -> bool:
-    """Whether the product's kernel activates, too: where it is Triton's, and rows have scales."""
+    """Whether one kernel multiplies and activates: if it is a Triton kernel, and rows have
+    scales."""
     return (
         _is_for_triton(weight)
         and not _is_for_library(x, weight, scale, dtype)
@@ -152,8 +153,8 @@ def _parts(
     *,
     may_split: bool,
 ) -> tuple[Tensor, ProductScales | None]:
-    """The product's parts and scales. Parts may be left unscaled where there is no bias, which
-    would have to be unscaled too."""
+    """The product's parts and scales. Parts may be left unscaled if there is no bias; a bias would
+    have to be divided by the scales."""
     if not _is_for_library(x, weight, scale, dtype):
         return _product(x, weight, scale, bias, dtype, may_split=may_split), None
     found = None if bias is not None else products.product(x.values, weight, dtype)
@@ -189,7 +190,8 @@ def library(
 ) -> Tensor:
     """torch's product with scales of rows; bfloat16, and features in multiples of 16.
 
-    Its sums stay in the tensor cores: 14 bits of a float, which is far finer than float8."""
+    Its sums stay in the tensor cores, with 14 bits of a float: far finer than float8.
+    """
     return torch._scaled_mm(
         x.values,
         weight.t(),
@@ -204,9 +206,9 @@ def library(
 def unscaled(x: Float8Rows, weight: Tensor, dtype: torch.dtype) -> Tensor:
     """The product of the values alone; bfloat16, and features in multiples of 16.
 
-    The library has faster kernels for it than for scales of rows. Nothing is lost: bfloat16 keeps 8
-    bits of a number of any size, so that rounding costs the same before the scales as behind them,
-    and 448² · in_features, the largest sum, is far from its largest number.
+    The library has faster kernels for this than for scales of rows. Nothing is lost: bfloat16 keeps
+    8 bits of a number of any size, so rounding costs the same before scaling as after it, and 448²
+    · in_features, the largest possible sum, is far below its largest number.
     """
     one = _one(x.device)
     return torch._scaled_mm(x.values, weight.t(), one, one, out_dtype=dtype, use_fast_accum=True)
@@ -214,7 +216,7 @@ def unscaled(x: Float8Rows, weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 @cache
 def _one(device: torch.device) -> Tensor:
-    """A scale of 1, made once: in a graph it would be made in each replay."""
+    """A scale of 1, made once and cached; in a graph it would be made again in each replay."""
     return torch.ones((), device=device)
 
 

@@ -1,8 +1,9 @@
 """Owns the Triton kernel of products of float8.
 
-It is that of `linear`: a program has its part of the weight brought to the L2 cache while the
-kernels before it still run, and of few programs several share a sum. It sums 128 products at a time
-in the tensor core, which keeps too few digits for more, and adds these up in float32.
+It works like that of `linear`: a program prefetches its part of the weight into the L2 cache while
+the kernels before it still run, and if there are few programs, several share a sum. Tensor cores
+keep too few digits for a long sum, so it sums only 128 products at a time there, and adds these
+sums in float32.
 """
 
 # mypy: allow-untyped-defs
@@ -20,8 +21,7 @@ from specguide.kernels.triton.device import prefetch
 
 @triton.jit
 def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
-    """Ask for the first columns of some rows, a line of 128 columns each, to be in the L2 cache
-    soon."""
+    """Prefetch the first columns of some rows into the L2 cache, in lines of 128 columns."""
     lines = (
         weight
         + row[:, None].to(tl.int64) * row_len
@@ -51,8 +51,8 @@ def _products(
     COLUMNS: tl.constexpr,
     HAS_BLOCKS: tl.constexpr,
 ):
-    """Sums over SHARE columns from `begin` on, float32 [features, rows]; scaled where the weight
-    has blocks."""
+    """Sums over SHARE columns from `begin` on, float32 [features, rows]; scaled if the weight has
+    blocks."""
     NUM_BLOCKS: tl.constexpr = ROW_LEN // 128
     total = tl.zeros((source.shape[0], row.shape[0]), tl.float32)
     for start in range(0, SHARE, COLUMNS):
@@ -73,7 +73,7 @@ def _products(
 
 @triton.jit
 def _scaled(total, factors, bias, source, row, is_row, split, HAS_BLOCKS: tl.constexpr):
-    """Sums with the scales of rows and features, and the bias, which the first split takes in."""
+    """Sums times the scales of rows and features, plus the bias, which the first split adds."""
     if not HAS_BLOCKS:
         x_scales = tl.load(factors.x_scale + row, mask=is_row, other=0)
         total *= tl.load(factors.scale + source)[:, None] * x_scales[None, :]
@@ -133,9 +133,9 @@ def gated_linear_float8_kernel(
     PREFETCHED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """silu(gate) · up for OUTPUTS / 2 features of some rows, and the largest of each row's numbers.
+    """silu(gate) · up for OUTPUTS / 2 features of some rows, and each row's largest absolute value.
 
-    num_outputs: a multiple of OUTPUTS / 2; so many features of the weight are gates, the others ups
+    num_outputs: a multiple of OUTPUTS / 2; the weight has so many gates, then as many ups
     """
     HALF: tl.constexpr = OUTPUTS // 2
     within = tl.arange(0, OUTPUTS)

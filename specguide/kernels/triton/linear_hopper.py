@@ -1,5 +1,5 @@
-"""Owns when the Gluon kernel of products of few rows runs on a Hopper GPU, in which tiles, and its
-launch."""
+"""Owns the launch of the Gluon kernel for products of few rows on a Hopper GPU: when it runs, and
+in which tiles."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TILE = 64
 _LINE_BYTES = 128
 """Bytes of each feature and row that are multiplied at a time."""
 _SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
-"""Most bytes of a program's shared memory where it has a multiprocessor to itself, and where it
-shares one with another program."""
+"""Maximum bytes of a program's shared memory if it has a multiprocessor to itself, and if it shares
+one with another program."""
 _FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
 _REGISTERS = {8: 80, 16: 80, 32: 96, 64: 96}
-"""Registers of a thread, by rows: so few that other kernels find some. The warps that multiply take
-most of those of the warps that only copy."""
+"""Registers per thread, by rows: so few that other kernels find some. The warps that multiply take
+most registers of the warps that only copy."""
 _attempts = hopper.Attempts("products of few rows")
 
 
@@ -53,7 +53,7 @@ def product(
     *,
     may_split: bool,
 ) -> Tensor | None:
-    """The output of `launch` in the best tile; None where another kernel is to be taken."""
+    """The output of `launch` with the best tile; None if another kernel should be used."""
     if not takes(x, weight):
         return None
     tile = choose_tile(x, weight, is_gated=False, may_split=may_split)
@@ -66,8 +66,8 @@ def product(
 def gated_product(
     x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, scales: ProductScales
 ) -> tuple[Tensor, Tensor] | None:
-    """silu(gate) · up [T, outputs], and the largest number of each part of a row, without signs,
-    float32 [T, parts]; None where another kernel is to be taken."""
+    """silu(gate) · up [T, outputs], and the largest absolute value of each part of a row, float32
+    [T, parts]; None if another kernel should be used."""
     if not takes(x, weight):
         return None
     tile = choose_tile(x, weight, is_gated=True, may_split=False)
@@ -83,7 +83,7 @@ def gated_product(
 
 
 def takes(x: Tensor, weight: Tensor) -> bool:
-    """Whether the kernel can multiply these, and is the faster one for so many rows."""
+    """Whether the kernel can multiply these, and is faster than the others for so many rows."""
     return (
         0 < len(x) <= _MOST_ROWS
         and x.dtype == weight.dtype
@@ -98,8 +98,8 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
     """The tile for products of these shapes; the choice was the fastest on H100 and H200 GPUs,
-    between other kernels of a layer. A program that is alone on its multiprocessor asks for half of
-    its weights ahead at most.
+    measured between the other kernels of a layer. A program that is alone on its multiprocessor
+    requests at most half of its weights ahead.
 
     is_gated: the weight has gates, then as many ups
     """
@@ -134,13 +134,13 @@ def launch(
     *,
     is_gated: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """The product [splits, T, outputs] in `dtype`, float32 where there are several splits. For a
-    gated one also the largest output of each program, without its sign, float32 [T, programs].
+    """The product [splits, T, outputs] in `dtype`, float32 if there are several splits. For a gated
+    one also the largest absolute output of each program, float32 [T, programs].
 
     x:      [T, in_features], float8 or of two bytes
     weight: [out_features, in_features]
-    scales: those of a product of float8; for blocks float32 [T, in_features / 128] and
-            [⌈out_features / 128⌉, in_features / 128]
+    scales: of a float8 product; for blocks float32 [T, in_features / 128] and [⌈out_features /
+            128⌉, in_features / 128]
     is_gated: only for float8 without blocks
     """
     from specguide.kernels.triton.linear_hopper_kernels import linear_hopper_kernel

@@ -1,12 +1,12 @@
 """Owns `linear_hopper_kernel`, a product of up to 64 rows with a large weight on a Hopper GPU, in
 Gluon.
 
-One warp has weights and rows copied to shared memory, as far ahead as there is room. Weights do not
-depend on the kernels before, so it asks for them before these have ended: between two products the
-memory is not idle. Four warps multiply what has come (wgmma).
+One warp starts copies of weights and rows to shared memory, as far ahead as there is room. Weights
+do not depend on earlier kernels, so it requests them before these have ended: the memory is busy
+even between two products. Four warps multiply what has arrived (wgmma).
 
-Float8 is summed 128 columns at a time in the tensor cores, which keep too few digits for more, and
-these sums are added up in float32.
+Tensor cores keep too few digits for a long float8 sum, so they sum 128 columns at a time, and these
+sums are added in float32.
 """
 
 # mypy: allow-untyped-defs
@@ -35,7 +35,7 @@ _SCALED_FEATURES, _SCALED_COLUMNS = gl.constexpr(128), gl.constexpr(128)
 
 
 class Work(NamedTuple):
-    """A program's steps, counted from the first column; and its first feature."""
+    """A program's steps, counted from the first column, and its first feature."""
 
     first_step: Any
     num_steps: Any
@@ -45,13 +45,11 @@ class Work(NamedTuple):
 class Sink(NamedTuple):
     """Where results go, and how they are scaled on the way.
 
-    row_scales, scales: those of rows and of features, or of their blocks, float32; None: there are
-                        none
-    num_blocks:         number of blocks of a row
+    row_scales, scales: of rows and of features, or of their blocks, float32; None: there are none
+    num_blocks:         number of blocks in a row
     bias:               bias of the features, or None
     output:             [splits, num_rows, num_outputs]
-    largest:            the largest gated outputs without signs, float32 [num_rows, programs]; or
-                        None
+    largest:            the largest absolute gated outputs, float32 [num_rows, programs]; or None
     """
 
     row_scales: Any
@@ -79,7 +77,7 @@ def _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES: gl.con
 
 @gluon.jit
 def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
-    """Have all steps' weights and rows copied, by one warp."""
+    """Start the copies of all steps' weights and rows, in one warp."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
     COLUMNS: gl.constexpr = x.block_shape[1]
@@ -103,8 +101,8 @@ def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
 
 @gluon.jit
 def _started(total, none, weights, inputs):
-    """The product of one step, which is under way: added to the total, float32 [features, rows],
-    except for float8. none: zeros"""
+    """Start the product of one step: added to the total, float32 [features, rows], except for
+    float8. none: zeros"""
     if inputs.dtype.primitive_bitwidth == 8:
         started = warpgroup_mma(weights, inputs, none, use_acc=False, is_async=True)
     else:
@@ -114,8 +112,8 @@ def _started(total, none, weights, inputs):
 
 @gluon.jit
 def _block_scales(work, sink, row, step):
-    """The scales of a step's sums, by row: those of 128 columns of the weight times those of the
-    rows."""
+    """The scales of a step's sums, by row: the scales of 128 columns of the weight times those of
+    the rows."""
     place = work.feature // _SCALED_FEATURES * sink.num_blocks + step
     of_rows = gl.load(
         sink.row_scales + row * sink.num_blocks + step, mask=row < sink.num_rows, other=0
@@ -125,7 +123,7 @@ def _block_scales(work, sink, row, step):
 
 @gluon.jit
 def _sums(buffers, work, sink, BLOCKS: gl.constexpr):
-    """The sums of both tiles, float32 [features, rows]; of a single tile its own and zeros."""
+    """The sums of both tiles, float32 [features, rows]; with a single tile its sums and zeros."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
     ROWS: gl.constexpr = buffers.inputs.shape[1]
@@ -158,8 +156,8 @@ def _sums(buffers, work, sink, BLOCKS: gl.constexpr):
 
 @gluon.jit
 def _finished(total, sink, row, feature, BLOCKS: gl.constexpr):
-    """A tile's sums with their scales, and with the bias, which the first split takes in; row,
-    feature: those of the output and of the weight"""
+    """A tile's sums times their scales, plus the bias, which the first split adds. row, feature:
+    indices in the output and in the weight"""
     if sink.scales is not None and not BLOCKS:
         row_scales = gl.load(sink.row_scales + row, mask=row < sink.num_rows, other=0)
         total *= gl.load(sink.scales + feature).expand_dims(1) * row_scales.expand_dims(0)
@@ -179,7 +177,7 @@ def _store(total, sink, row, feature):
 
 @gluon.jit
 def _activated(gate, up, sink, row):
-    """silu(gate) · up, both rounded before; stores the largest number of each row."""
+    """silu(gate) · up, both rounded before; stores the largest absolute value of each row."""
     dtype: gl.constexpr = sink.output.dtype.element_ty
     gate = gate.to(dtype).to(gl.float32)
     activated = gate / (1.0 + gl.exp(-gate)) * up.to(dtype).to(gl.float32)
@@ -228,9 +226,10 @@ def linear_hopper_kernel(
     OVERLAP: gl.constexpr,
 ):
     """The product of all rows with 64 features. GATED: 64 features of ups, multiplied with their
-    activated gates. BLOCKS: the scales are those of 128 columns. weight, x: descriptors of blocks,
-    of 64 features and of all rows.
-    Others: see `Sink`."""
+    activated gates. BLOCKS: scales are those of 128 columns. weight, x: descriptors of blocks of 64
+    features, and of all rows
+    Others: see `Sink`.
+    """
     if OVERLAP:
         cuda.gdc_launch_dependents()
     STEPS: gl.constexpr = ROW_LEN // x.block_shape[1] // NUM_SPLITS

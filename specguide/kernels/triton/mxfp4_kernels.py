@@ -1,4 +1,4 @@
-"""Owns the Triton products with matrices of four bits a number and a scale for 32 of them (OCP
+"""Owns the Triton products with matrices of 4-bit numbers, every 32 of which share a scale (OCP
 Microscaling Formats 1.0: E2M1 with exponents of two)."""
 
 # mypy: allow-untyped-defs
@@ -11,15 +11,15 @@ import triton.language as tl
 
 @triton.jit
 def _fp4_numbers(code):
-    """The numbers of codes of four bits, E2M1: as float16 they have the same fields, 14 exponents
-    lower."""
+    """The numbers of 4-bit codes, E2M1. As float16 they have the same fields, with an exponent that
+    is 14 lower."""
     bits = ((code & 8) << 12) | ((code & 7) << 9)
     return bits.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 16384.0
 
 
 @triton.jit
 def _fp4_scales(scales, feature, start, GROUPS_A_ROW: tl.constexpr, GROUPS: tl.constexpr):
-    """The scales of the features' next columns, [features, GROUPS · 16]: one for each byte."""
+    """The scales of the features' next columns, [features, GROUPS · 16]: one per byte."""
     group = (start // 32 + tl.arange(0, GROUPS))[None, :]
     source = scales + feature[:, None] * GROUPS_A_ROW + group
     exponent = tl.load(source, mask=group < GROUPS_A_ROW, other=0).to(tl.int32)
@@ -40,7 +40,7 @@ def add_fp4(
     ROW_LEN: tl.constexpr,
     BLOCK_IN: tl.constexpr,
 ):
-    """total + weights · inputs, for some columns of a matrix of four bits."""
+    """total + weights · inputs, for some columns of a 4-bit matrix."""
     byte = (start // 2 + tl.arange(0, BLOCK_IN // 2))[None, :]
     source = values + feature[:, None] * (ROW_LEN // 2) + byte
     codes = tl.load(source, mask=byte < ROW_LEN // 2, other=0).to(tl.int32)

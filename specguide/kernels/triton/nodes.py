@@ -1,8 +1,9 @@
-"""Owns the Triton kernels of the bookkeeping around a pass over the nodes of each slot, each in one
-launch instead of a dozen or more.
+"""Owns the Triton kernels of the bookkeeping around a pass over the nodes of each slot. Each does
+in one launch what took a dozen or more.
 
-Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`. Where each
-node follows the one before, what would say so is None, and the kernel is compiled without it.
+Their twins are in `cache.tensors` and `sampling.accept`, the owners of that state. In a chain,
+where each node follows the one before, the tensors of trees are None, and the kernel is compiled
+without them.
 """
 
 # mypy: allow-untyped-defs
@@ -19,7 +20,7 @@ from torch import Tensor
 
 @triton.jit
 def cache_slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
-    """The slot where the key at a position is stored, -1 where it has no page. pages: points to the
+    """The cache slot of the key at a position, -1 if it has no page. pages: pointer to the
     sequence's first page id"""
     index = position // PAGE_SIZE
     page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
@@ -114,8 +115,8 @@ def place_nodes(
 
 
 class _Trees(NamedTuple):
-    """Pointers to nodes of trees, to the places of the nodes that were accepted last, and to the
-    requests' paths: the first slot's and request's, or one's own."""
+    """Pointers to the nodes of trees, to the places of the nodes that were accepted last, and to
+    the requests' paths: those of the first slot and request, or of one."""
 
     tokens: Any
     parents: Any
@@ -141,8 +142,8 @@ def _tree_of(trees, slot, request, NUM_TREE_NODES, DEPTH, MOST_DEPTH):
 def _follow_path(
     tokens_after, drafts, ends, node, NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr
 ):
-    """For nodes that follow each other: how many drafts match, which token the target chooses
-    behind them, and whether a token that is new ends the request. drafts: points to the slot's"""
+    """For a chain: how many drafts match, which token the target chooses behind them, and whether a
+    new token ends the request. drafts: pointer to the slot's drafts"""
     draft = tl.load(drafts + node, mask=node + 1 < NUM_NODES, other=-1)
     num_matches = tl.min(tl.where((tokens_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
     next_token = tl.sum(tl.where(node == num_matches, tokens_after, 0), 0)
@@ -161,7 +162,7 @@ def _follow_tree(
     DEPTH: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """The same as `_follow_path`, down a tree; writes the nodes of the path and their places."""
+    """Like `_follow_path`, for a tree; also writes the nodes of the path and their places."""
     draft = tl.load(tree.tokens + node, mask=(node < NUM_NODES) & (node > 0), other=-1)
     parent = tl.load(tree.parents + node, mask=node < NUM_NODES, other=-1)
     tl.store(tree.path, tl.where(is_held, -1, 0).to(tl.int64))
@@ -208,8 +209,8 @@ def _accept_kernel(
     NUM_END_IDS: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """Accept the drafts of one request; a warp holds its nodes and end tokens. `trees` is None
-    where each node follows the one before."""
+    """Accept the drafts of one request; a single warp holds its nodes and end tokens. `trees` is
+    None for a chain."""
     request = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + request)
     node = tl.arange(0, BLOCK_NODES)

@@ -1,4 +1,4 @@
-"""Owns the noise of sampling inside Triton kernels: bit for bit the hash of noise.py."""
+"""Owns the noise of sampling inside Triton kernels: the hash of noise.py, bit for bit."""
 
 # mypy: allow-untyped-defs
 
@@ -30,12 +30,12 @@ def row_state(seed, position):
 
 @triton.jit
 def exponential_noise(state, token):
-    """Unit exponentials of a row's tokens, float32, the same as noise.exponential_noise gives.
+    """Unit exponentials of a row's tokens, float32, the same as those of noise.exponential_noise.
     token: int32"""
     bits = splitmix64(state + (token + 1).to(tl.uint64) * _STEP) >> 11
     uniform = (bits.to(tl.int64, bitcast=True).to(tl.float32) + 0.5) * (2.0**-53)
     uniform = tl.minimum(uniform, 1 - 2.0**-24)
-    # log1p(-u): the logarithm of the rounded 1 - u, scaled by how much of u the rounding left
+    # log1p(-u): the logarithm of the rounded 1 - u, corrected for what the rounding of u lost
     # (Kahan).
     rest = 1.0 - uniform
     rounded = tl.where(rest == 1.0, 1.0, 1.0 - rest)

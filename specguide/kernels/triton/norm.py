@@ -1,5 +1,5 @@
-"""Owns the Triton norms: rms_norm, norm_into for rows looked up on the way, add_rms_norm, which
-adds up its input, and those that round what they give to float8."""
+"""Owns the Triton norms: rms_norm, norm_into for rows that are looked up by index, add_rms_norm,
+which also sums its input, and those that round their output to float8."""
 
 # mypy: allow-untyped-defs
 
@@ -35,8 +35,8 @@ _NO_SCALING = Float8Scaling()
 
 
 class _Strides(NamedTuple):
-    """Strides from a row, head or part of the input, from a row of the residual, and from one of
-    the output, to the next."""
+    """Strides between rows, heads or parts of the input, between rows of the residual, and between
+    rows of the output."""
 
     row: Any
     head: Any
@@ -47,8 +47,8 @@ class _Strides(NamedTuple):
 
 @triton.jit
 def _with_residual(values, residual, total, exists):
-    """The sum of values and residual, stored and rounded: the norm is that of what the next layer
-    sees as the residual."""
+    """The sum of values and residual, rounded and stored. The norm is computed from the rounded
+    sum, which the next layer sees as the residual."""
     values = (values + residual.to(tl.float32)).to(total.dtype.element_ty)
     tl.store(total, values, mask=exists)
     return values.to(tl.float32)
@@ -89,9 +89,11 @@ def _norm_kernel(
     HAS_OWNERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Norm some rows. float8: without scales where the output is not rounded
-    peers:  with pointers where ranks sum what is added to the residual
-    GROUP:  features that share a scale, where it is"""
+    """Norm some rows.
+    float8: without scales if the output is not rounded
+    peers:  with pointers if ranks sum what is added to the residual
+    GROUP:  features that share a scale, if the output is rounded
+    """
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
     exists = (row < num_rows) & (dim < DIM)
@@ -202,8 +204,8 @@ def _launch(
     scales: ProductScales | None = None,
     peers: Peers | None = None,
 ) -> None:
-    """Launch the norm of parts [P, T, heads, D], or, with `row_ids`, of the rows that these name,
-    to output [T · heads, D]. total: contiguous; rows: whose values `output` is"""
+    """Launch the norm of parts [P, T, heads, D], or with `row_ids` of the rows that these name, to
+    output [T · heads, D]. total: contiguous; rows: the float8 rows whose values are `output`"""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block = triton.next_power_of_2(dim)
@@ -236,7 +238,7 @@ def _launch(
 
 
 def _num_warps(block: int, num_programs: int, device: torch.device) -> int:
-    """The number of warps of a program. One that may have a multiprocessor to itself has as many
-    threads as that has room for, and so waits for memory once."""
+    """The number of warps of a program. A program that may have a multiprocessor to itself has as
+    many threads as fit on it, and so waits for memory only once."""
     is_alone = num_programs <= num_multiprocessors(device)
     return min(32, max(1, block // 128)) if is_alone else min(8, max(1, block // 512))

@@ -1,4 +1,5 @@
-"""Owns the Triton sum over ranks: alone, or as a part of the norm that follows."""
+"""Owns the Triton sum over ranks (all-reduce): on its own, or as a part of the norm that
+follows."""
 
 # mypy: allow-untyped-defs
 
@@ -18,7 +19,8 @@ _POLLS_BETWEEN = tl.constexpr(1 << 14)
 
 
 class PeerArguments(NamedTuple):
-    """Peers as the kernels take them; without peers all is None or 0, and no kernel reads any."""
+    """Peers in the form that kernels take; without peers every field is None or 0, and no kernel
+    reads any."""
 
     pointers: Tensor | None = None
     turns: Tensor | None = None
@@ -52,7 +54,7 @@ def rank_constants(peers: Peers | None) -> dict[str, Any]:
 
 
 def sum_constants(peers: Peers | None, num_rows: int) -> dict[str, Any]:
-    """Constants of a launch that sums so many rows: those of ranks, and HAS_OWNERS."""
+    """Constants of a launch that sums so many rows: those of the ranks, and HAS_OWNERS."""
     has_owners = peers is not None and peers.has_owners(num_rows)
     return {**rank_constants(peers), "HAS_OWNERS": has_owners}
 
@@ -66,9 +68,9 @@ def _buffer_of(rank, peers, BITS: tl.constexpr):
 
 @triton.jit
 def is_aborted(aborted, polls):
-    """Whether nobody waits any more. That is looked up every few milliseconds, since it is in the
-    host's
-    memory: hundreds of warps that read it at once take a quarter of one."""
+    """Whether waits are aborted. This is looked up only every few milliseconds because the flag is
+    in the host's memory: if hundreds of warps read it at once, that takes a quarter of a
+    millisecond."""
     found = polls < 0
     if polls % _POLLS_BETWEEN == _POLLS_BETWEEN - 1:
         found = tl.load(aborted, volatile=True) != 0
@@ -77,15 +79,16 @@ def is_aborted(aborted, polls):
 
 @triton.jit
 def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
-    """The values that come into places, which are then given back; once nobody waits any more, what
-    the places hold.
+    """Wait for the values that arrive in places, then empty these. After an abort the values are
+    whatever the places hold.
 
-    Each place has a thread of its own: copies of a value could differ while it is awaited.
+    Each place is polled by exactly one thread: copies of a value in several threads could differ
+    while it is awaited.
     """
     found = tl.load(place, mask=exists, other=0, volatile=True)
     is_awaited = found == NOTHING
     polls = tl.full((), 0, tl.int32)
-    # All threads go on together, whenever each of them sees that it is over.
+    # All threads leave the loop together, as soon as each has seen its values or the abort.
     while (tl.max(is_awaited.to(tl.int32)) != 0) & (polls < peers.most_polls):
         found = tl.load(place, mask=exists, other=0, volatile=True)
         is_awaited = (found == NOTHING) & ~is_aborted(peers.aborted, polls)
@@ -98,14 +101,14 @@ def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
 
 @triton.jit
 def sendable(bits):
-    """The bits as they may be sent: -0.0 becomes 0.0."""
+    """The bits in the form that may be sent: -0.0 becomes 0.0."""
     NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
     return tl.where(bits == NOTHING, tl.zeros_like(bits), bits)
 
 
 @triton.jit
 def _place_of(rank, peers, tile, DIM: tl.constexpr):
-    """The place in every rank's buffer for what a rank sends."""
+    """The place in every rank's buffer to which this rank sends."""
     section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
     row = (tile.turn & 1) * peers.most_rows + tile.row
     return section + row.to(tl.int64) * DIM + tile.dim
@@ -119,8 +122,8 @@ def _send_to(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
 
 @triton.jit
 def send_bits(bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr, NUM_RANKS: tl.constexpr):
-    """Send bits [ROWS, BLOCK], which are sendable, to all other ranks. No other program has these
-    rows."""
+    """Send bits [ROWS, BLOCK], which must be sendable, to all other ranks. No other program handles
+    these rows."""
     for rank in tl.static_range(NUM_RANKS):
         if rank != RANK:
             _send_to(rank, bits, peers, tile, DIM, RANK)
@@ -128,7 +131,7 @@ def send_bits(bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr, NUM_RANK
 
 @triton.jit
 def _bits_from(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
-    """The bits that another rank sends, in the shape of this rank's `bits`."""
+    """The bits that another rank sent, in the shape of this rank's `bits`."""
     NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
     place = _buffer_of(RANK, peers, bits.dtype) + _place_of(rank, peers, tile, DIM)
     return _await_bits(place, tile.exists, peers, NOTHING)
@@ -136,7 +139,7 @@ def _bits_from(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
 
 @triton.jit
 def bits_of_rank(rank: tl.constexpr, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
-    """The bits of any rank, in the shape of this rank's `bits`; to be called after `send_bits`."""
+    """The bits of any rank, in the shape of this rank's `bits`; call it after `send_bits`."""
     found = bits
     if rank != RANK:
         found = _bits_from(rank, bits, peers, tile, DIM, RANK)
@@ -153,7 +156,7 @@ def _sum_of_all(
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
 ):
-    """The sum of this rank's bits and those that come from all others, float32."""
+    """The sum of this rank's bits and those of all others, float32."""
     total = tl.zeros(bits.shape, tl.float32)
     for rank in tl.static_range(NUM_RANKS):
         theirs = bits_of_rank(rank, bits, peers, tile, DIM, RANK)
@@ -171,10 +174,11 @@ def _sum_by_owner(
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
 ):
-    """The same as `_sum_of_all`, rounded to DTYPE: one rank adds up a program's rows and tells the
-    others.
+    """Like `_sum_of_all`, rounded to DTYPE: one rank adds up a program's rows and sends the sum to
+    the others.
 
-    Whoever has its sum knows that all have come to this turn, so that places are free as ever.
+    A rank that has received the sum knows that all ranks have reached this turn, so places become
+    free as in the other way.
     """
     owner = tl.program_id(0) % NUM_RANKS
     if owner == RANK:
@@ -201,7 +205,7 @@ def sum_over_ranks_of(
     HAS_OWNERS: tl.constexpr,
 ):
     """The sum of all ranks' values, float32 [ROWS, BLOCK], each rounded to DTYPE. One program has
-    all of the rows `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
+    whole rows, `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
     BITS: tl.constexpr = tl.int16 if DTYPE.primitive_bitwidth == 16 else tl.int32
     turn = tl.load(peers.turns + tl.program_id(0))
     tile = Tile(row, dim, exists, turn)

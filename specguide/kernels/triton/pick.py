@@ -1,4 +1,4 @@
-"""Owns the Triton kernel that picks rows of two tensors, rows_behind."""
+"""Owns the Triton kernel of rows_behind, which copies chosen rows of two tensors."""
 
 # mypy: allow-untyped-defs
 

@@ -1,6 +1,7 @@
-"""Owns the launch and the kernel that say where the tokens of prompts' chunks go.
+"""Owns the kernel, and its launch, that computes positions and cache slots for the tokens of prompt
+chunks.
 
-Their twin is in `cache.tensors`.
+Its twin is in `cache.tensors`.
 """
 
 # mypy: allow-untyped-defs

@@ -19,8 +19,8 @@ from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt, clamped
 
 
 class _Heads(NamedTuple):
-    """A pointer to heads of all tokens, the strides from a token, a head and a part to the next,
-    and the scales of the product whose parts they are."""
+    """A pointer to heads of all tokens, the strides between tokens, heads and parts, and the scales
+    of the product that has these parts."""
 
     heads: Any
     stride: Any
@@ -50,7 +50,7 @@ def _cached(numbers, factor, dtype: tl.constexpr):
 
 @triton.jit
 def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr):
-    """The places in a head of the dimensions that turn together; see RotaryLayout."""
+    """The places in a head of the dimensions that rotate together; see RotaryLayout."""
     if IS_INTERLEAVED:
         low, high = 2 * dim, 2 * dim + 1
     elif TURNED < HALF:
@@ -63,9 +63,9 @@ def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.con
 
 @triton.jit
 def _load_heads(product, token, head, dim, column, exists, NUM_PARTS: tl.constexpr):
-    """A dimension of some heads of a token; float32 where they are sums of parts, or scaled.
+    """One dimension of some heads of a token; float32 if they are sums of parts, or scaled.
 
-    column: the column of the product where the heads' scales stand
+    column: the column of the product at which the heads' scales begin
     """
     source = product.heads + token * product.stride + head * product.head_stride + dim
     values = tl.load(source, mask=exists, other=0)
@@ -87,7 +87,7 @@ def _store_cached(sink, low, high, factor, exists, HALF: tl.constexpr):
 
 @triton.jit
 def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
-    """Both halves of heads, rotated, float32. rotary: points to a token's two halves of cosines,
+    """Both halves of heads, rotated, float32. rotary: pointer to a token's two halves of cosines,
     then of sines"""
     low_cos, high_cos = _load_halves(rotary, in_half, HALF)
     low_sin, high_sin = _load_halves(rotary + 2 * HALF, in_half, HALF)
@@ -139,7 +139,7 @@ def _rope_kernel(
     IS_INTERLEAVED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """One token: its queries and keys are rotated, its keys and values go to their slot."""
+    """One token: rotates its queries and keys, and stores its keys and values in their slot."""
     await_results(OVERLAP)
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
@@ -148,7 +148,7 @@ def _rope_kernel(
     kv_head = tl.arange(0, BLOCK_KV_HEADS)[:, None]
     is_query = (head < NUM_HEADS) & (dim < HALF)
     is_key = (kv_head < NUM_KV_HEADS) & (dim < HALF)
-    # Asked for before the slot is known: a program waits for memory once.
+    # Loaded before the slot is known, so that a program waits for memory only once.
     column = (NUM_HEADS + NUM_KV_HEADS + kv_head) * (2 * HALF)
     value_low = _load_heads(value, token, kv_head, dim, column, is_key, NUM_PARTS)
     value_high = _load_heads(value, token, kv_head, HALF + dim, column, is_key, NUM_PARTS)

@@ -1,9 +1,10 @@
-"""Owns the Triton routing of tokens to experts: the choice, and the pairs sorted by expert.
+"""Owns the Triton routing of tokens to experts: the choice of experts, and the pairs sorted by
+expert.
 
-Of few tokens one program does all at once, since every launch before the products counts; of many
-each program takes some tokens to choose for, and then one expert whose pairs it finds. Nothing is
-counted by atomics, so that the order of the pairs is the same in every run. Of the experts only
-HELD are here, from FIRST on, and counted from 0; there are no blocks of the others.
+For few tokens one program does everything, since every launch before the products costs time. For
+many tokens each program first chooses experts for some tokens, and later finds the pairs of one
+expert. Nothing is counted by atomics, so the order of the pairs is the same in every run. Only HELD
+experts are on this rank, from FIRST on, numbered from 0; there are no blocks for the others.
 """
 
 # mypy: allow-untyped-defs
@@ -21,14 +22,15 @@ from specguide.kernels.experts import ExpertBlocks, Routing
 from specguide.kernels.triton.device import await_results, overlap
 
 _MOST_SCORES = 8192
-"""Most scores of one program that routes all tokens."""
+"""Maximum scores for which one program routes all tokens."""
 _TOKENS_EACH = 16
 _PAIRS_EACH = 1024
 
 
 @triton.jit
 def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.constexpr):
-    """The place of each expert among a token's K, [tokens, experts]; -1 where it is not chosen."""
+    """The rank of each expert among a token's K experts, [tokens, experts]; -1 if it is not
+    chosen."""
     place = tl.where((token < num_tokens) & (expert < NUM_EXPERTS), -1, K)
     for number in tl.static_range(K):
         best = tl.max(tl.where(place < 0, score, float("-inf")), 1)[:, None]
@@ -40,8 +42,8 @@ def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.c
 
 @triton.jit
 def _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr):
-    """The scores of tokens and experts. A NaN counts as the lowest score: each token must find its
-    experts, whatever its logits are."""
+    """The scores of tokens and experts. NaN counts as the lowest score, because each token must get
+    K experts, whatever its logits are."""
     source = logits + token.to(tl.int64) * logits_stride + expert
     exists = (token < num_tokens) & (expert < NUM_EXPERTS)
     score = tl.load(source, mask=exists, other=float("-inf")).to(tl.float32)
@@ -50,7 +52,8 @@ def _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: 
 
 @triton.jit
 def _weights(score, place, NORMALISED: tl.constexpr):
-    """How likely each expert is, [tokens, experts]; among those chosen where NORMALISED."""
+    """The probability of each expert, [tokens, experts]; relative to the chosen ones if
+    NORMALISED."""
     likely = tl.exp(score - tl.max(score, 1)[:, None])
     counted = likely
     if NORMALISED:
@@ -160,7 +163,7 @@ def _sort_kernel(
     expert, each = tl.program_id(0), tl.arange(0, EXPERTS)
     all_blocks = tl.cdiv(tl.load(counts + each, mask=each < HELD, other=0), ROWS)
     first = tl.sum(tl.where(each < expert, all_blocks, 0), 0)
-    tl.store(num_blocks, tl.sum(all_blocks, 0))  # the same from every program
+    tl.store(num_blocks, tl.sum(all_blocks, 0))  # all programs store the same
     count = tl.load(counts + expert)
     for number in range(0, tl.cdiv(count, ROWS)):
         tl.store(block_experts + first + number, expert)
@@ -251,8 +254,8 @@ def _sort(
 
 
 def _empty_blocks(num_pairs: int, num_experts: int, device: torch.device) -> ExpertBlocks:
-    """Uninitialised blocks of twice the pairs that an expert has in the mean, so that most experts
-    have one block."""
+    """Uninitialised blocks, each for twice the pairs that an expert has on average, so that most
+    experts need only one block."""
     rows = min(128, max(16, triton.next_power_of_2(2 * num_pairs // num_experts)))
     most_blocks = min(num_pairs, triton.cdiv(num_pairs, rows) + num_experts)
 

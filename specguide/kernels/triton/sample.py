@@ -1,11 +1,11 @@
 """Owns the Triton masked_sample: three launches, no sort.
 
-The first finds each row's best token, as masked_argmax does; it is also what a greedy row outputs.
-The second runs the race of the exponential clocks over all allowed tokens. The third looks whether
-the winner is one that top-k and top-p keep. If not, neither is any token that comes after it in the
-order in which they filter, so the race is run again over those before it, until its winner is kept:
-that one has won the race among the kept tokens. The mass and the number of tokens before a winner,
-which is all that the filters ask, are sums over one pass.
+The first finds each row's best token, as masked_argmax does; a greedy row outputs it. The second
+runs the race of exponential clocks over all allowed tokens. The third checks whether top-k and
+top-p keep the winner. If not, they drop every token behind it in their order, too; so the race is
+run again over the tokens before it, until its winner is kept. That winner has won the race among
+the kept tokens. The filters only need the mass and the number of tokens before a winner, which are
+sums over one pass.
 """
 
 # mypy: allow-untyped-defs
@@ -56,7 +56,7 @@ def _load_sum(parts, row, num_splits, BLOCK: tl.constexpr):
 
 @triton.jit
 def _load_or(values, row, neutral):
-    """A row's parameter, or the neutral one where no row asks for it."""
+    """A row's parameter, or the neutral value if no row asks for it."""
     value = neutral
     if values is not None:
         value = tl.load(values + row)
@@ -64,7 +64,7 @@ def _load_or(values, row, neutral):
 
 
 class _Draws(NamedTuple):
-    """Pointers to the parameters by which rows are drawn; min_ps may be None."""
+    """Pointers to the parameters by which rows are sampled; min_ps may be None."""
 
     temperatures: Any
     min_ps: Any
@@ -73,7 +73,7 @@ class _Draws(NamedTuple):
 
 
 class _Race(NamedTuple):
-    """What each split of a race has found, [n, num_splits]: the fastest clock, float32, its column,
+    """What each split of a race found, [n, num_splits]: the fastest clock, float32, its column,
     int32, and the mass, float64."""
 
     clocks: Any
@@ -124,7 +124,7 @@ def _race_kernel(
 def _settle(tokens, state, token, mass, top_k, top_p, WORDS: tl.constexpr):
     """The race's winner among the tokens that top-k and top-p keep.
 
-    token: the winner among all
+    token: the winner among all tokens
     mass:  mass of all tokens
     """
     if (top_k > 0) & (top_p < 1):
@@ -161,7 +161,7 @@ def _settle_kernel(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Store one row's token: the race's winner, once top-k and top-p keep it."""
+    """Store one row's token: the winner of the race among the tokens that top-k and top-p keep."""
     row = tl.program_id(0).to(tl.int64)
     best, token = _load_best(parts.best, parts.at, row, num_splits, BLOCK)
     temperature = tl.load(draws.temperatures + row)

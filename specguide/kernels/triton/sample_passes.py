@@ -1,7 +1,7 @@
-"""Owns the passes of masked_sample over a row: the race of the clocks, and what the filters ask of
-the tokens before one.
+"""Owns the passes of masked_sample over a row: the race of the clocks, and the sums over the tokens
+before a given one that the filters need.
 
-Tokens are in the order in which they are filtered: by log-weight, greatest first, of equals the
+Tokens are in the order in which they are filtered: by log-weight, greatest first, among equals the
 lowest id first. `tokens` is a RowTokens.
 """
 
@@ -30,7 +30,7 @@ def _total(tile):
 @triton.jit
 def race(tokens, state, first, last, limit, limit_at, WORDS: tl.constexpr):
     """The best clock of the kept tokens before (limit, limit_at) in columns first … last - 1, its
-    column, and these tokens' mass."""
+    column, and the mass of these tokens."""
     clock = tl.full((1, WORDS, 32), float("-inf"), tl.float32)
     at = tl.full((1, WORDS, 32), _NONE, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
@@ -52,7 +52,7 @@ def race(tokens, state, first, last, limit, limit_at, WORDS: tl.constexpr):
 
 @triton.jit
 def rank(tokens, limit, limit_at, WORDS: tl.constexpr):
-    """Number of kept tokens of greater log-weight than `limit`, and the mass of those before
+    """Number of kept tokens with a greater log-weight than `limit`, and the mass of those before
     (limit, limit_at)."""
     count = tl.full((1, WORDS, 32), 0, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
@@ -69,7 +69,8 @@ def rank(tokens, limit, limit_at, WORDS: tl.constexpr):
 
 @triton.jit
 def _num_reaching(tokens, pivots, WORDS: tl.constexpr):
-    """How many tokens have log-weights of at most these bits; pivots and result [pivots, 1, 1]."""
+    """How many tokens have log-weights whose bits are at most these; pivots and result are [pivots,
+    1, 1]."""
     count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
     for start in range(0, tokens.rows.vocab_size, WORDS * 32):
         values, _column = load_choosable(tokens, start, WORDS)
@@ -80,11 +81,12 @@ def _num_reaching(tokens, pivots, WORDS: tl.constexpr):
 
 @triton.jit
 def kth_log_weight(tokens, top_k, WORDS: tl.constexpr):
-    """A log-weight that exactly the top_k greatest tokens and all equals of the last of them reach.
+    """A log-weight that exactly the top_k greatest tokens, and all equals of the last of them,
+    reach.
 
-    Log-weights are not above 0, so their bits less the sign count upwards from the best. The least
-    such number that top_k tokens do not exceed is found between `low` (too few) and `high`
-    (enough), _PIVOTS cuts a pass.
+    Log-weights are not above 0, so their bits without the sign count upwards from the best. The
+    least such number that at least top_k tokens do not exceed is searched between `low` (too few)
+    and `high` (enough), with _PIVOTS cuts per pass.
     """
     low, high = tl.full((), -1, tl.int32), tl.full((), _INFINITY_BITS, tl.int32)
     cut = tl.arange(0, _PIVOTS)[:, None, None]

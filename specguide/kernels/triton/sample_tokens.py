@@ -1,8 +1,8 @@
 """Owns how masked_sample reads the tokens of a row: its logits under its bitmask row, and their
 weights.
 
-Tiles are [1, words, 32]: a word is loaded once for its 32 tokens, and its logits only where it
-allows any.
+Tiles are [1, words, 32]: a word is loaded once for its 32 tokens, and its logits only if it allows
+any of them.
 """
 
 # mypy: allow-untyped-defs
@@ -16,7 +16,7 @@ import triton.language as tl
 
 
 class Logits(NamedTuple):
-    """Logits [rows, vocab_size]: a pointer to the first, and the stride of a row."""
+    """Logits [rows, vocab_size]: a pointer to the first, and the stride between rows."""
 
     logits: Any
     stride: Any
@@ -25,7 +25,7 @@ class Logits(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a row: scalars, but for [1, 1, 1] of its mask.
+    """The place of a row: scalars, except the [1, 1, 1] of its mask.
 
     logits: offset of the row's first logit
     words:  offset of its mask's first word
@@ -38,8 +38,8 @@ class Place(NamedTuple):
 
 
 class RowTokens(NamedTuple):
-    """The tokens of the row at a place of Logits under masks (RowArguments; without ids, and a
-    bitmask, all rows are free); the rest are scalars.
+    """The tokens of a row at a Place of Logits under masks (RowArguments; without ids and bitmask
+    all rows are free). The other fields are scalars.
 
     best:  the row's greatest logit
     min_p: the row's min_p; 0 keeps all
@@ -101,14 +101,14 @@ def load_choosable(tokens, start, WORDS: tl.constexpr):
 
 @triton.jit
 def log_weights(tokens, values):
-    """Log-weights of logits, the greatest 0; of an infinite best, its equals are 0 and all others
-    -inf."""
+    """Log-weights of logits, the greatest is 0; if the best logit is infinite, its equals are 0 and
+    all others -inf."""
     scaled = tl.div_rn(values - tokens.best, values * 0 + tokens.temperature)
     return tl.where(values == tokens.best, 0.0, scaled)
 
 
 @triton.jit
 def is_before(log_weight, column, limit, limit_at):
-    """Whether tokens come before (limit, limit_at): of greater log-weight, or of the same and a
-    lower id."""
+    """Whether tokens come before (limit, limit_at): those with a greater log-weight, or with the
+    same one and a lower id."""
     return (log_weight > limit) | ((log_weight == limit) & (column < limit_at))

@@ -1,4 +1,4 @@
-"""Owns the order of scores in the kernels of draft trees, and the choice of the greatest."""
+"""Owns the order of scores in the kernels of draft trees, and the choice of the greatest scores."""
 
 # mypy: allow-untyped-defs
 
@@ -12,15 +12,15 @@ LEAST = tl.constexpr(-(2**31))
 
 @triton.jit
 def in_order(score):
-    """Integers that are in the order of the scores, all of them above LEAST."""
+    """Integers in the same order as the scores, all of them above LEAST."""
     bits = score.to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 @triton.jit
 def chosen(key, exists, NUM: tl.constexpr):
-    """Which are the NUM candidates with the greatest keys; of equals the first ones."""
-    # the greatest that so many keys reach, bit by bit
+    """Which candidates have the NUM greatest keys; among equals the first ones."""
+    # the greatest threshold that so many keys reach, found bit by bit
     least = tl.sum(tl.zeros_like(key), 0).to(tl.int64) + LEAST
     for bit in range(32):
         higher = least + (tl.full((), 1, tl.int64) << (31 - bit))

@@ -1,5 +1,5 @@
 """Owns the Triton masked_argmax_of_shares: each rank's part as masked_argmax finds it, and a kernel
-in which they tell one another."""
+in which the ranks exchange these parts."""
 
 # mypy: allow-untyped-defs
 

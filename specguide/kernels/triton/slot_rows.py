@@ -1,4 +1,4 @@
-"""Owns the launch and the kernel that put what the host writes of some slots in its places."""
+"""Owns the kernel, and its launch, that unpacks SlotRows into the tensors of the slots."""
 
 # mypy: allow-untyped-defs
 
@@ -75,7 +75,7 @@ def _write_sampling(row, slot, sampling):
 
 @triton.jit
 def _write_pages(row, num_given, table, num_pages, written, BLOCK_PAGES: tl.constexpr):
-    """Write the pages that are given, or clear all of the table."""
+    """Write the given pages, or clear the whole table."""
     num_written = num_given
     if written & _NO_PAGES:
         num_written = num_pages

@@ -1,13 +1,13 @@
-"""Owns over how many programs the sum of one feature is spread."""
+"""Owns the choice of how many programs share the sum of one feature (split-K)."""
 
 from __future__ import annotations
 
 _MOST_SPLITS = 4
-"""Most splits: whoever reads the parts adds them up."""
+"""Maximum splits: whoever reads the parts has to add them up."""
 
 
 def num_splits_of(num_programs: int, most_programs: int, num_steps: int) -> int:
-    """A power of two that divides the steps of a sum, so that there are not too many programs.
+    """A power of two that divides the number of steps of a sum and does not give too many programs.
 
     num_programs: their number without splits
     """

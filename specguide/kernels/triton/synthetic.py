@@ -20,7 +20,7 @@ from specguide.kernels.triton.bitmask import RowArguments
 
 @triton.jit
 def _allows(masks, node, draft, exists):
-    """Whether the rows of some nodes allow the drafts behind them, as far as there are any."""
+    """Whether the rows of some nodes allow the drafts that follow them, as far as there are any."""
     if masks.bitmask is not None:
         row = tl.load(masks.ids + node * masks.ids_stride, mask=exists, other=0)
         is_guided = tl.load(masks.guided + row, mask=exists, other=0) != 0
@@ -44,7 +44,7 @@ def _accept_kernel(
     NUM_SLOT_NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Accept for all requests: one program, which counts the iteration."""
+    """Accept for all requests, in one program, which also counts the iteration."""
     request = tl.arange(0, BLOCK)
     exists = request < num_requests
     iteration = (tl.load(pattern.iteration) + 1) % PERIOD
@@ -62,7 +62,7 @@ def _accept_kernel(
         tl.store(target_tokens + node, draft, mask=is_accepted)
         is_kept = is_accepted | is_late | (is_active == 0)
         tl.store(token, -1, mask=exists & (is_kept == 0))
-    tl.debug_barrier()  # all have read which iteration it is
+    tl.debug_barrier()  # all threads have read the iteration's number
     tl.store(pattern.iteration, iteration)
 
 

@@ -1,5 +1,5 @@
-"""Owns the Triton masked_top_k: the columns of a row are split over programs, whose likeliest are
-then put together."""
+"""Owns the Triton masked_top_k: the columns of a row are split over programs, and the best of each
+are then combined."""
 
 # mypy: allow-untyped-defs
 
@@ -21,8 +21,8 @@ _BLOCK = 2048
 
 @triton.jit
 def _store_best(values, columns, value_to, column_to, K: tl.constexpr):
-    """Store the K greatest of `values`, greatest first, and what `columns` has in their places, -1
-    for those at -inf."""
+    """Store the K greatest of `values`, greatest first, and their entries in `columns`; -1 for
+    those at -inf."""
     for place in tl.static_range(K):
         best = tl.max(values, 0)
         at = tl.min(tl.where(values == best, columns, 2**31 - 1), 0)
@@ -35,10 +35,10 @@ def _store_best(values, columns, value_to, column_to, K: tl.constexpr):
 class _Parts(NamedTuple):
     """The results of each block of columns for each row.
 
-    logits, columns: float32 and int32 [n, splits, K], the likeliest; -inf and -1 where there are
-                     fewer
-    best, total:     float32 [n, splits], the greatest logit, and the sum of exponentials of logits
-                     less it
+    logits, columns: float32 and int32 [n, splits, K], the most likely tokens; -inf and -1 where
+                     there are fewer
+    best, total:     float32 [n, splits], the greatest logit, and the sum of the exponentials of all
+                     logits minus it
     reached:         int32 [n, splits], whether any token is allowed
     """
 
@@ -74,7 +74,8 @@ def _top_k_kernel(
     BLOCK: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
 ):
-    """Store a row's likeliest tokens of one block of columns, and the sum of exponentials there."""
+    """Store the most likely tokens of a row in one block of columns, and the sum of exponentials
+    there."""
     row, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
     column = split * BLOCK + tl.arange(0, BLOCK)
     exists = column < vocab_size
@@ -97,8 +98,8 @@ def _top_k_kernel(
 
 @triton.jit
 def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constexpr):
-    """A row's greatest logit, and the logarithm of its sum of exponentials less that, where it is
-    finite, from its parts."""
+    """A row's greatest logit and, from its parts, the logarithm of its sum of exponentials of
+    logits minus the greatest one, if that is finite."""
     split = tl.arange(0, BLOCK_SPLITS)
     best = tl.load(bests + split, mask=split < NUM_SPLITS, other=float("-inf"))
     total = tl.load(totals + split, mask=split < NUM_SPLITS, other=0.0)
@@ -111,15 +112,15 @@ def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constex
 
 @triton.jit
 def _logprob(logit, greatest, log_total):
-    """The log-probability of a logit. Beside an infinite logit all others are nothing. Huge ones
-    differ by exact numbers, where their sum with a logarithm would be rounded."""
+    """The log-probability of a logit. Beside an infinite logit all others have probability 0. Huge
+    logits are subtracted from each other exactly; added to a logarithm they would be rounded."""
     finite = tl.where(greatest == float("inf"), float("-inf"), (logit - greatest) - log_total)
     return tl.where(logit == float("inf"), 0.0, finite)
 
 
 @triton.jit
 def _store_only(tokens, logprobs, words, num_words):
-    """Store the only token of a row that allows no token of the draft vocabulary."""
+    """Store the only allowed token of a row that allows no token of the draft vocabulary."""
     only = only_token(words, num_words, 1024)
     first = tl.arange(0, 1)
     tl.store(tokens + first, only)
@@ -138,7 +139,7 @@ def _combine_kernel(
     BLOCK_SPLITS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Store one row's likeliest tokens, from those of its blocks."""
+    """Store the most likely tokens of one row, from those of its blocks."""
     row = tl.program_id(0).to(tl.int64)
     part, tokens, logprobs = row * NUM_SPLITS, tokens + row * K, logprobs + row * K
     greatest, log_total = _log_total(

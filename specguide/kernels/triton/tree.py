@@ -1,7 +1,7 @@
-"""Owns the Triton kernels of the bookkeeping around a pass over draft trees, each in one launch
-instead of dozens.
+"""Owns the Triton kernels of the bookkeeping around a pass over draft trees. Each does in one
+launch what took dozens.
 
-Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`.
+Their twins are in `cache.tensors` and `sampling.accept`, the owners of that state.
 """
 
 # mypy: allow-untyped-defs
@@ -31,8 +31,8 @@ def _move_kernel(
     NUM_PAGES: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
 ):
-    """Move one tree's keys, or values, of one layer. A thread has the same columns of all of them:
-    none overtakes."""
+    """Move one tree's keys, or values, of one layer. A thread moves the same columns of all nodes,
+    in order, so no node is overwritten before it is read."""
     tree, layer = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     cells, first = memory + layer * layer_stride + column, tl.load(start + tree * start_stride)
@@ -52,7 +52,7 @@ def _move_kernel(
 def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
     """See cache.tensors.move_keys."""
     layers = memory.view(-1, *memory.shape[2:])
-    if layers.element_size() == 1:  # what they mean is of no matter to the kernel
+    if layers.element_size() == 1:  # the kernel only moves bytes
         layers = layers.view(torch.uint8)
     size = memory.shape[4] * memory.shape[5]
     block = min(triton.next_power_of_2(size), 1024)

@@ -1,4 +1,4 @@
-"""Owns the Triton kernel that chooses the nodes of draft trees once these have grown.
+"""Owns the Triton kernel that chooses the nodes of draft trees after these have grown.
 
 Its twin is in `sampling.growth`.
 """
@@ -21,7 +21,7 @@ from specguide.kernels.triton.score_order import chosen, in_order
 
 
 class _Nodes(NamedTuple):
-    """Pointers to the nodes of all slots' trees, as SlotTrees has them, or of one."""
+    """Pointers to the nodes of all slots' trees (see SlotTrees), or of one tree."""
 
     tokens: Any
     parents: Any
@@ -30,7 +30,7 @@ class _Nodes(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """A tree's candidates, [BLOCK]; only those that are verified count.
+    """A tree's candidates, [BLOCK]; only those that are verified are valid.
 
     index: place of the candidate, counted from the tree's first
     node:  the node that it becomes
@@ -44,8 +44,8 @@ class _Chosen(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """The places where the walk has the chosen nodes and their parents; a leaf has not been
-    expanded."""
+    """The places where the walk has the chosen nodes and their parents; a leaf is a node that was
+    not expanded."""
 
     place: Any
     parent_place: Any
@@ -70,8 +70,8 @@ def _is_chosen(
     NUM_CANDIDATES: tl.constexpr,
     NUM: tl.constexpr,
 ):
-    """Which candidates of a tree are verified: those that `fixed` points to; None: the NUM
-    likeliest."""
+    """Which candidates of a tree are verified: those that `fixed` points to; None: the NUM most
+    likely."""
     exists = index < NUM_CANDIDATES
     if fixed is None:
         score = tl.load(scores + first + index, mask=exists, other=float("-inf"))
@@ -104,7 +104,7 @@ def _load_places(
 
 @triton.jit
 def _find_parents(node_at, parent_of, chosen, places):
-    """Each node's parent, found by the places of both; also stored for `_store_paths`."""
+    """Each node's parent, found by comparing their places; also stored for `_store_paths`."""
     tl.store(node_at + places.place, chosen.node, mask=chosen.is_chosen)
     tl.debug_barrier()
     has_parent = chosen.is_chosen & (places.parent_place > 0)
@@ -123,7 +123,7 @@ def _store_nodes(nodes, chosen, parent, place, is_told):
 
 @triton.jit
 def _store_leaves(tokens, parents, chosen, places, is_told):
-    """Tell the walk of the nodes that have not been expanded."""
+    """Write the nodes that were not expanded into the walk."""
     token = tl.where(places.is_leaf, chosen.token, -1)
     tl.store(tokens + places.leaf_place, token, mask=is_told)
     tl.store(parents + places.leaf_place, places.parent_place, mask=is_told)
@@ -146,7 +146,7 @@ def _store_paths(
     DEPTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Store which nodes each node sees: itself and all on the path to it, from parent to parent."""
+    """Store which nodes each node sees: itself and all on its path, from parent to parent."""
     seeing = tl.arange(0, BLOCK)
     seen, on_path = seeing[None, :], seeing
     is_seen = seeing[:, None] == seen
@@ -185,8 +185,8 @@ def _finish_kernel(
     BLOCK_NODES: tl.constexpr,
     BLOCK_SLOT_NODES: tl.constexpr,
 ):
-    """Choose the nodes of one tree. `fixed` says which candidates are verified; None: the
-    likeliest."""
+    """Choose the nodes of one tree. `fixed` says which candidates are verified; None: the most
+    likely."""
     tree = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + tree)
     is_held = tl.load(num_accepted + tree) < 0
