@@ -1,2 +1,2 @@
-"""The building blocks of the models: linear maps, norm, rotary positions, attention over pages,
-gated MLP."""
+"""The building blocks of the models: projections, norms, rotary positions, attention over the paged
+cache, gated MLPs and experts."""

@@ -1,4 +1,4 @@
-"""Owns Attention: causal self-attention whose keys and values live in pages."""
+"""Owns Attention: causal self-attention over a paged KV cache."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from specguide.parallel import Ranks
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """What one layer's attention is.
+    """What defines one layer's attention.
 
     rope:           rotary positions of its queries and keys
-    qkv_bias, out_bias: biases of the projections
-    qk_norm:        of each query and key head; None: no norm
-    is_qk_norm_whole: the norm is of all query heads together, and of all key heads
-    is_fused:       the checkpoint has one map qkv_proj for queries, keys and values
+    qkv_bias, out_bias: whether the projections have biases
+    qk_norm:        the norm of each query and key head; None: no norm
+    is_qk_norm_whole: the norm is over all query heads together, and over all key heads together
+    is_fused:       the checkpoint has a single map qkv_proj for queries, keys and values
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
-                    before it
+                    tokens before it
     scale:          factor on the dot products; None: head_dim^-1/2
-    has_sinks:      each head has a score of its own that takes part in the softmax
+    has_sinks:      each head has a learned score that takes part in the softmax (attention sink)
     """
 
     num_heads: int
@@ -51,13 +51,13 @@ class AttentionShape:
 
 
 class AttentionState(NamedTuple):
-    """What one layer's attention reads and writes in a pass, beside its input.
+    """What one layer's attention reads and writes in a pass, besides its input.
 
-    context: where the tokens stand
+    context: positions and cache slots of the tokens
     rotary:  [T, 2, 1, head_dim], cosine and signed sine at their positions
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
     query_scales: factors on the queries, [T, 1, 1]; None: no factors
-    outputs: the tokens that attend, and whose output there is; None: all
+    outputs: the tokens whose attention output is computed; None: all
     """
 
     context: PassContext
@@ -74,7 +74,8 @@ class AttentionState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sinks:
-    """A learned score of each head of this rank, [num_heads], called `name` in the checkpoint."""
+    """The learned sink score of each head of this rank, [num_heads], called `name` in the
+    checkpoint."""
 
     scores: Tensor
     name: str
@@ -101,7 +102,7 @@ class Attention:
     out:     num_heads · head_dim → hidden
     qk_norm: norm of the query and key heads; None: no norm
     cache_scales: scales of its keys and values in a float8 cache
-    sinks:   see AttentionPlan.run
+    sinks:   see AttentionForm
     """
 
     shape: AttentionShape
@@ -115,11 +116,10 @@ class Attention:
     def create(
         cls, place: Placement, input_size: int, hidden_size: int, shape: AttentionShape
     ) -> Attention:
-        """Attention input_size → hidden_size with uninitialised weights; the heads are divided
-        among ranks, of which several have the same key-value head where there are more ranks than
-        such heads.
+        """Attention input_size → hidden_size with uninitialised weights. The heads are divided
+        among ranks; with more ranks than key-value heads, several ranks hold the same one.
 
-        Raises InvalidParams where the heads cannot be divided.
+        Raises InvalidParams if the heads cannot be divided.
         """
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
@@ -142,8 +142,8 @@ class Attention:
         )
 
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
-        """Attend: x [T, input] → [T, hidden], or the rows of the state's `outputs`. Stores the keys
-        and values of x first."""
+        """Attend: x [T, input] → [T, hidden], or only the rows of the state's `outputs`. It first
+        stores the keys and values of x."""
         outputs = state.outputs
         query = state.wanted(self.store(x, state))
         context = state.context if outputs is None else outputs.context
@@ -184,8 +184,8 @@ class Attention:
         return query if query_scales is None else query * query_scales
 
     def _heads(self, x: ProjectionInput) -> tuple[Tensor, Tensor, ProductScales | None]:
-        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and the scales
-        that both are yet to be multiplied by."""
+        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and the scales by
+        which both still have to be multiplied."""
         shape = self.shape
         if self.qk_norm is None:
             product = self.qkv.forward_parts(x)
@@ -205,14 +205,14 @@ class Attention:
 
 
 def kv_heads_of_rank(num_kv_heads: int, ranks: Ranks) -> int:
-    """Number of a model's key-value heads that a rank has. Raises InvalidParams where they cannot
+    """Number of a model's key-value heads that each rank has. Raises InvalidParams if they cannot
     be divided."""
     return ranks.groups(num_kv_heads).share(num_kv_heads, "key-value heads")
 
 
 def _of_rank(shape: AttentionShape, ranks: Ranks) -> AttentionShape:
-    """A rank's part of an attention: equally many query heads on each, and the key-value heads that
-    these read."""
+    """A rank's share of an attention: equally many query heads on each rank, and the key-value
+    heads that these read."""
     return replace(
         shape,
         num_heads=ranks.share(shape.num_heads, "attention heads"),

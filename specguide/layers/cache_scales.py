@@ -1,5 +1,4 @@
-"""Owns CacheScales: what a checkpoint says of the keys and values that one layer caches in
-float8."""
+"""Owns CacheScales: the scales that a checkpoint states for the float8 KV cache of one layer."""
 
 from __future__ import annotations
 
@@ -26,17 +25,18 @@ _NAMES = {
     "v_proj.output_scale": _VALUE,
     "kv_scale": _BOTH,
 }
-"""The scales' names beside the layer's projections: those of compressed-tensors, of ModelOpt, of
-older checkpoints of compressed-tensors, and of AutoFP8."""
+"""The scales' names beside the layer's projections: in compressed-tensors, in ModelOpt, in older
+checkpoints of compressed-tensors, and in AutoFP8."""
 
 
 @dataclass(frozen=True, eq=False)
 class CacheScales:
-    """Two scales, read on the host: launches are given them, and graphs hold them.
+    """The scales of keys and values. They are read on the host, since launches take them as numbers
+    and CUDA graphs record these.
 
-    stored: float32 [2] on the CPU, the scale of keys and that of values; NaN where the checkpoint
+    stored: float32 [2] on the CPU, the scale of keys and the scale of values; NaN if the checkpoint
             has none
-    prefix: of the scales' names in the checkpoint
+    prefix: prefix of the scales' names in the checkpoint
     """
 
     stored: Tensor
@@ -49,7 +49,7 @@ class CacheScales:
         return cls(torch.full((2,), math.nan, device=device), place.prefix)
 
     def destinations(self) -> dict[str, Destination]:
-        """Where the tensors of a checkpoint go, by their full names; it may lack them."""
+        """Where the tensors of a checkpoint go, by their full names; a checkpoint may lack them."""
         return {
             self.prefix + name: Destination(
                 self.stored[place], (1,), _checked, other_shapes=((),), is_optional=True
@@ -59,8 +59,8 @@ class CacheScales:
 
     @property
     def are_known(self) -> bool:
-        """Whether the checkpoint has both scales; without them they are 1. Raises CheckpointError
-        where it has one alone."""
+        """Whether the checkpoint has both scales; without them both are 1. Raises CheckpointError
+        if it has only one."""
         num_known = int(self.stored.isfinite().sum())
         if num_known == 1:
             missing = "kv"[int(self.stored[0].isfinite())]
@@ -77,8 +77,8 @@ class CacheScales:
 
 
 def have_scales(layers: Sequence[CacheScales]) -> bool:
-    """Whether the checkpoint has the scales of all layers. Raises CheckpointError where it has
-    those of some layers alone."""
+    """Whether the checkpoint has the scales of all layers. Raises CheckpointError if it has those
+    of only some layers."""
     unknown = [layer.prefix for layer in layers if not layer.are_known]
     if unknown and len(unknown) < len(layers):
         raise CheckpointError(f"the scales of cached keys and values are missing: {unknown[0]}*")

@@ -1,5 +1,5 @@
-"""Owns the layers of a decoder: Layer, what a decoder asks of one, and DecoderLayer, which norms
-before attention and feed-forward, and SandwichLayer, which norms what they return, too."""
+"""Owns the layers of a decoder: Layer, the interface; DecoderLayer, with a norm before attention
+and before feed-forward; and SandwichLayer, which also has a norm behind each of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from specguide.layers.quantization import ProjectionInput
 
 
 class Layer(Protocol):
-    """One layer of the residual stream. Each sum is made with the norm that follows it, so a layer
-    is given the norm of the next.
+    """One layer of the residual stream. A residual sum and the norm that follows it are one kernel,
+    so a layer is called with the first norm of the next layer.
 
     input_norm: norm of the stream as it enters
-    attention:  its rope says which rotary table the layer reads
+    attention:  its rope tells which rotary table the layer reads
     """
 
     @property
@@ -38,7 +38,7 @@ class Layer(Protocol):
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and the `next_norm` of
-        this output. Where the state names `outputs`, both have the rows of these alone."""
+        this output. If the state names `outputs`, both have only the rows of these tokens."""
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

@@ -1,4 +1,4 @@
-"""Owns Destination: where a tensor of a checkpoint goes."""
+"""Owns Destination: where a checkpoint's tensor is stored in the model, and how it is converted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from specguide.errors import CheckpointError
 
 @dataclass(frozen=True, eq=False)
 class Destination:
-    """Where a checkpoint's tensor goes.
+    """Where a checkpoint's tensor is stored.
 
     tensor:  a view of the model's memory; the checkpoint's values are converted to its dtype and
-             broadcast to it
+             broadcast to its shape
     shape:   the shape that the checkpoint's tensor must have
-    convert: applied to the checkpoint's tensor before it is stored; None: nothing is
-    other_shapes: shapes that it may have instead
-    stored_dtype: the dtype that its kind of numbers must be that of; None: the dtype of `tensor`
+    convert: applied to the checkpoint's tensor before it is stored; None: it is stored unchanged
+    other_shapes: shapes that are accepted, too
+    stored_dtype: a dtype of the kind that the checkpoint's numbers must be (integers or floats);
+                  None: the dtype of `tensor`
     is_optional: the checkpoint may lack it
     """
 
@@ -34,12 +35,12 @@ class Destination:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Destination:
-        """The destination of a tensor that is stored as it is."""
+        """The destination of a tensor that is stored unchanged."""
         return cls(tensor, tuple(tensor.shape))
 
     def memory(self, shape: tuple[int, ...], dtype: torch.dtype | None) -> Tensor:
-        """Contiguous memory into which the checkpoint's tensor of this shape and dtype is to be
-        read for `fill`: the model's own memory where the tensor stays as it is."""
+        """Contiguous memory into which the checkpoint's tensor of this shape and dtype is read
+        before `fill`: the model's own memory if the tensor is stored unchanged."""
         tensor = self.tensor
         stays = self.convert is None and tensor.is_contiguous()
         if stays and (tensor.shape, tensor.dtype) == (shape, dtype):
@@ -47,14 +48,15 @@ class Destination:
         return torch.empty(shape, dtype=dtype, device=tensor.device)
 
     def fill(self, stored: Tensor) -> None:
-        """Write the checkpoint's tensor, of a shape that it may have, to the model's memory."""
+        """Write the checkpoint's tensor, which must have an accepted shape, to the model's
+        memory."""
         if stored is not self.tensor:
             self.tensor.copy_(stored if self.convert is None else self.convert(stored))
 
 
 def finite(stored: Tensor) -> Tensor:
-    """A checkpoint's scales as they are. Raises CheckpointError where one is not finite: nothing
-    that is multiplied by it would be either."""
+    """A checkpoint's scales, unchanged. Raises CheckpointError if one is not finite, because every
+    product with it would not be finite either."""
     if not bool(stored.isfinite().all()):
         raise CheckpointError(
             "must hold finite numbers, found inf or nan: the checkpoint is damaged, quantize or "

@@ -22,9 +22,9 @@ from specguide.parallel import ONE_RANK, Ranks
 
 @dataclass(frozen=True)
 class ExpertsShape:
-    """A mixture of experts.
+    """The sizes and options of a mixture of experts.
 
-    num_chosen:    experts of a token
+    num_chosen:    experts per token
     expert_size:   inner features of an expert
     is_normalised: the weights of the chosen experts sum to 1
     has_bias:      router and experts have biases
@@ -40,10 +40,10 @@ class ExpertsShape:
 
 
 class ExpertsLayout(Protocol):
-    """How a checkpoint holds the layer.
+    """How a checkpoint stores the layer.
 
     router:        name of the router
-    gate_up, down: names of the maps that lie in an expert's two matrices
+    gate_up, down: names of the maps that make up an expert's two matrices
     """
 
     @property
@@ -69,7 +69,7 @@ class ExpertsLayout(Protocol):
 
 @dataclass(frozen=True)
 class SeparateExperts:
-    """A layout in which each map of each expert has tensors of its own, within `experts.N`."""
+    """A layout in which each map of each expert has its own tensors, under `experts.N`."""
 
     router: str = "gate"
     gate_up: tuple[str, str] = ("gate_proj", "up_proj")
@@ -100,19 +100,19 @@ class SeparateExperts:
 
 @dataclass(frozen=True, eq=False)
 class Experts:
-    """The gated MLPs that a router chooses for each token, weighted by how likely it says they are
+    """The gated MLPs that a router chooses for each token, weighted by the router's probabilities
     (Shazeer et al. 2017; Switch Transformer, arXiv 2101.03961).
 
-    Of the experts, only those in use are read. Their choice stays on the device, and no shape
-    depends on it: a CUDA graph can capture the layer.
+    Only the weights of experts in use are read. The choice stays on the device and no shape depends
+    on it, so that a CUDA graph can capture the layer.
 
     router:  hidden → num_experts
     gate_up: each expert's hidden → 2 · expert_size, gate first
     down:    each expert's expert_size → hidden
     stored:  where the experts' tensors of a checkpoint go, by their full names
-    ranks:   each has a part of the inner features of every expert, or some experts as a whole. All
-             have every token, so that each computes the products of its part and these are summed:
-             nothing is sent to the rank that has an expert
+    ranks:   each rank has a part of the inner features of every expert, or some whole experts.
+             Every rank has every token, so each computes the products of its part and these are
+             summed: no token is sent to the rank of its expert
     held:    the experts that this rank has; None: all
     """
 
@@ -133,7 +133,7 @@ class Experts:
         layout: ExpertsLayout,
         held: range | None = None,
     ) -> Experts:
-        """Experts with uninitialised weights. Raises InvalidParams where ranks cannot divide them.
+        """Experts with uninitialised weights. Raises InvalidParams if ranks cannot divide them.
         held: on one rank, the experts to have; None: all"""
         if place.ranks.size > 1:
             return cls._cut(place, hidden_size, shape, layout)
@@ -176,7 +176,7 @@ class Experts:
         return None
 
     def __call__(self, x: Tensor) -> PartialSums:
-        """The experts' sum: x [T, hidden] → [T, hidden]."""
+        """The weighted sum of the experts' outputs: x [T, hidden] → [T, hidden]."""
         shape = self.shape
         logits = self.router.forward(x)
         routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)
@@ -195,7 +195,7 @@ def _weights(
     size: tuple[int, int],
     held: range,
 ) -> ExpertWeights:
-    """A matrix of `size` for each expert of `held`, in which its maps `names` lie."""
+    """A matrix of `size` for each expert of `held`, made of its maps `names`."""
     specs = [
         place.matrix(*size, [f"experts.{expert}.{name}" for name in names], bias=shape.has_bias)
         for expert in held

@@ -1,4 +1,4 @@
-"""Owns GatedMlp, a feed-forward layer, and FeedForward, what a decoder layer asks of one."""
+"""Owns GatedMlp, a feed-forward layer, and FeedForward, the interface that a decoder layer uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FeedForward(Protocol):
 
     @property
     def input_format(self) -> InputFormat | None:
-        """The format in which it wants its input; None: a tensor."""
+        """The format in which the layer wants its input; None: a tensor."""
 
     def __call__(self, x: ProjectionInput) -> PartialSums:
         """x [T, hidden] → [T, hidden]."""
@@ -29,7 +29,7 @@ class FeedForward(Protocol):
 
 @dataclass(frozen=True)
 class MlpNames:
-    """The checkpoint's names for the maps of a GatedMlp; gate and up may be one map."""
+    """The checkpoint's names for the maps of a GatedMlp; gate and up may be a single map."""
 
     gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
     down: str = "down_proj"
@@ -63,7 +63,7 @@ class GatedMlp:
         names: MlpNames = SEPARATE,
     ) -> GatedMlp:
         """An MLP with uninitialised weights; its inner features are divided among ranks. Raises
-        InvalidParams where they cannot be."""
+        InvalidParams if they cannot be divided."""
         place.ranks.share(intermediate_size, "inner features")
         share = 2 * intermediate_size // len(names.gate_up)
         both = dict.fromkeys(names.gate_up, share)
@@ -80,7 +80,7 @@ class GatedMlp:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """The format in which it wants its input; None: a tensor."""
+        """The format in which the layer wants its input; None: a tensor."""
         return self.gate_up.input_format
 
     def __call__(self, x: ProjectionInput) -> PartialSums:

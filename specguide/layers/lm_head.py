@@ -1,4 +1,4 @@
-"""Owns Embedding and LmHead: from token ids to hidden states, and from hidden states to logits."""
+"""Owns Embedding and LmHead: token ids to hidden states, and hidden states to logits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Embedding:
 
     weight: [vocab_size, hidden_size]
     name:   the tensor's name in the checkpoint
-    scale:  factor on the vectors that a pass begins with, as Gemma has it
+    scale:  factor on the vectors at the beginning of a pass, as in Gemma
     """
 
     def __init__(self, weight: Tensor, name: str, scale: float = 1.0) -> None:
@@ -45,8 +45,8 @@ class Embedding:
     ) -> Embedding:
         """Embeddings with uninitialised weights, embed_tokens.weight in the checkpoint.
 
-        is_tied: an LmHead may use the matrix too. It is laid out for the product then; looking
-                 rows up in it costs little either way
+        is_tied: an LmHead may use the matrix too. It then has the memory order that suits the
+                 product; looking rows up costs little in either order
         """
         name = f"{place.prefix}embed_tokens.weight"
         if not is_tied:
@@ -60,12 +60,13 @@ class Embedding:
         return vectors if self.scale == 1.0 else vectors * self.scale
 
     def norm_into(self, output: Tensor, norm: RmsNorm, token_ids: Tensor) -> None:
-        """Write the norm of the vectors, without `scale`, to output [T, hidden_size]: what a draft
-        head reads."""
+        """Write the norm of the vectors, without `scale`, to output [T, hidden_size]; draft heads
+        read it."""
         norm.into(output, self.weight, token_ids)
 
     def fit_vocabulary(self, size: int) -> None:
-        """Read every id below `size` from now on: ids that it does not have, like its last one."""
+        """Accept every id below `size` from now on; an id that the matrix lacks reads its last
+        row."""
         num_missing = size - len(self.weight)
         if num_missing > 0:
             self.weight = torch.cat((self.weight, self.weight[-1:].expand(num_missing, -1)))
@@ -76,14 +77,14 @@ class Embedding:
 
 
 class LmHead:
-    """The output matrix, from hidden states to a logit for each token of a vocabulary.
+    """The output matrix: from hidden states to a logit for each token of a vocabulary.
 
     weights: [vocab_size, hidden_size]
-    name:    the map's name in the checkpoint; None where it is the embeddings' matrix
-    ranks:   each has the logits of equally many tokens, in the order of ranks
-    stored:  where the checkpoint's tensors go, of which this rank has a part; None: to `weights`
+    name:    the map's name in the checkpoint; None if it is the embeddings' matrix
+    ranks:   each rank has the logits of equally many tokens, in the order of ranks
+    stored:  where the checkpoint's tensors go if this rank keeps a part of them; None: to `weights`
 
-    Where ranks cannot divide the vocabulary, each of them has the whole matrix.
+    If ranks cannot divide the vocabulary, each of them has the whole matrix.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class LmHead:
 
     @classmethod
     def tied(cls, embedding: Embedding, ranks: Ranks = ONE_RANK) -> LmHead:
-        """A head whose matrix is that of the embeddings, without their scale."""
+        """A head that uses the matrix of the embeddings, without their scale."""
         weights = PlainWeights(embedding.weight)
         vocab_size = len(embedding.weight)
         if ranks.size == 1 or vocab_size % ranks.size:
@@ -130,20 +131,20 @@ class LmHead:
         return self.ranks.collectives.gather(logits).transpose(0, 1).flatten(1)
 
     def forward_share(self, hidden: Tensor) -> Tensor | LogitsShare:
-        """The logits as `forward` gives them, or those of this rank's tokens where ranks can choose
-        together."""
+        """The logits as `forward` returns them, or only those of this rank's tokens if the ranks
+        can choose tokens together."""
         ranks = self.ranks
         peers = ranks.collectives.peers(len(hidden), NUM_WORDS, torch.float32)
         if peers is None:
             return self.forward(hidden)
         logits = self.weights.product(hidden)
         first = ranks.rank * logits.shape[1]
-        if logits.shape[1] % 32:  # a word of the grammar's rows is of two ranks' tokens
+        if logits.shape[1] % 32:  # ranks would share a bitmask word
             return self._gathered(logits)
         return LogitsShare(logits, first, peers)
 
     def fit_vocabulary(self, size: int) -> None:
-        """Give logits of no id beyond `size` from now on."""
+        """Return no logits for ids from `size` on."""
         self.weights = self.weights.rows(0, size)
 
     def destinations(self) -> dict[str, Destination]:

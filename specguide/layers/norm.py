@@ -1,4 +1,4 @@
-"""Owns RmsNorm, the root-mean-square norm, and NormKind, which tells its variants apart."""
+"""Owns RmsNorm, the root-mean-square norm, and NormKind, which describes its variants."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class NormKind:
     """What the norms of a model have in common.
 
     eps:           added to the mean square
-    weight_offset: added to the weights of the checkpoint; 1 where it holds their distance from 1,
-                   as Gemma's does
+    weight_offset: added to the weights of the checkpoint; 1 if it stores weight - 1, as Gemma's
+                   does
     weight_factor: multiplies the weights
     """
 
@@ -33,13 +33,13 @@ class NormKind:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the weights are those of the checkpoint."""
+        """Whether the weights are those of the checkpoint, unchanged."""
         return self.weight_offset == 0.0 and self.weight_factor == 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some rows of a norm's weight, which one tensor [D] of the checkpoint is broadcast to."""
+    """Some rows of a norm's weight, to which one tensor [D] of the checkpoint is broadcast."""
 
     weight: Tensor
     kind: NormKind
@@ -55,9 +55,9 @@ class _Part:
 class RmsNorm:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
 
-    weight: [D], or [heads, D] where each head has its own; float32 where it is not the
-            checkpoint's own, and rounding it would cost digits
-    output: the format in which the projection that reads the norm wants it; None: a tensor
+    weight: [D], or [heads, D] if each head has its own; float32 if it is computed from the
+            checkpoint's weight, where rounding would cost digits
+    output: the format that the projection behind the norm wants; None: a tensor
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RmsNorm:
         parts: Mapping[str, _Part] | None = None,
         output: InputFormat | None = None,
     ) -> None:
-        """parts: rows of `weight`, by the name of their tensor in the checkpoint"""
+        """parts: rows of `weight`, by the name of the checkpoint tensor that fills them"""
         self.weight = weight
         self.eps = eps
         self.output = output
@@ -91,8 +91,8 @@ class RmsNorm:
     def of_heads(
         cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
     ) -> RmsNorm:
-        """A norm of the heads of several maps; each map has one weight [head_dim] in the
-        checkpoint.
+        """A norm for the heads of several maps; the checkpoint has one weight [head_dim] for each
+        map.
 
         num_heads: heads of each map, by its name
         """
@@ -116,7 +116,7 @@ class RmsNorm:
         norm_into(output, x, self.weight, self.eps, row_ids)
 
     def __call__(self, x: Tensor) -> ProjectionInput:
-        """The norm of x [..., D], in the same shape and dtype or in the format of `output`."""
+        """The norm of x [..., D], in the same shape and dtype, or in the format of `output`."""
         if self.output is not None:
             return self.output.of_norm(x, self.weight, self.eps)
         return rms_norm(x, self.weight, self.eps)
@@ -127,10 +127,10 @@ class RmsNorm:
 
 
 class NoNorm:
-    """Takes the place of a norm that a layer does not have: the stream goes on as it is."""
+    """Takes the place of a norm that a layer does not have: it passes the stream on unchanged."""
 
     def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, Tensor]:
-        """The sum of residual and product, both [T, D], twice."""
+        """The sum of residual and product, both [T, D], returned as both results."""
         total = residual + product.total(residual.dtype)
         return total, total
 
@@ -139,17 +139,18 @@ class NoNorm:
         return x
 
     def destinations(self) -> dict[str, Destination]:
-        """Nothing goes anywhere: there are no weights."""
+        """Empty: there are no weights."""
         return {}
 
 
 @dataclass(frozen=True, eq=False)
 class WholeNorms:
-    """A norm of all query heads together, and one of all key heads, as OLMo 2 has them.
+    """One norm over all query heads together, and one over all key heads, as in OLMo 2.
 
-    queries, keys: their norms, weights [heads · head_dim] of the heads that this rank has
-    ranks: the ranks that have all heads; they sum the squares
-    key_ranks: the ranks among which the key heads are cut; several of `ranks` may be one of these
+    queries, keys: their norms, with weights [heads · head_dim] for the heads of this rank
+    ranks: the ranks that together have all heads; they sum the squares
+    key_ranks: the ranks among which the key heads are cut; one of them may stand for several of
+               `ranks`
     """
 
     queries: RmsNorm

@@ -1,4 +1,4 @@
-"""Owns PartialSums, a product that is yet to be summed and scaled."""
+"""Owns PartialSums, a product that still has to be summed and scaled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from specguide.parallel import ONE_RANK, Ranks
 
 @dataclass(frozen=True, eq=False)
 class PartialSums:
-    """A product [T, D] in parts that are yet to be summed.
+    """A product [T, D] in parts that still have to be summed.
 
-    Where a product has too few rows to keep a GPU busy, its sum is spread over several programs.
-    `RmsNorm.add` sums the parts, and scales them, as it adds them to the residual stream.
+    If a product has too few rows to keep a GPU busy, its sum is spread over several programs.
+    `RmsNorm.add` sums and scales the parts while it adds them to the residual stream.
 
-    unscaled: [P, T, D]; float32 where P > 1
-    scales:   scales of each part; None: the parts are scaled already
-    ranks:    the ranks whose products are yet to be summed, too
+    unscaled: [P, T, D]; float32 if P > 1
+    scales:   scales of each part; None: the parts are already scaled
+    ranks:    the ranks whose products still have to be added, too
     """
 
     unscaled: Tensor
@@ -29,7 +29,7 @@ class PartialSums:
 
     @classmethod
     def of(cls, product: Tensor) -> PartialSums:
-        """The parts of a product [T, D] that is summed already: the product itself."""
+        """A product [T, D] that is already summed, as a single part."""
         return cls(product[None])
 
     @property
@@ -46,8 +46,8 @@ class PartialSums:
         return (parts[0] if len(parts) == 1 else parts.sum(0)).to(dtype)
 
     def with_peers(self, dtype: torch.dtype) -> tuple[PartialSums, Peers | None]:
-        """The parts that are yet to be summed, and the peers to sum with; None: the ranks' products
-        have been summed.
+        """The parts that still have to be summed, and the peers to sum with; None: the ranks'
+        products have been summed here.
 
         dtype: the dtype of the summed products
         """

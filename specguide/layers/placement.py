@@ -1,4 +1,4 @@
-"""Owns Placement: where a layer's weights live, and what a checkpoint calls them."""
+"""Owns Placement: the device and dtype of a layer's weights, and their names in a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Placement:
     """What all layers of a model are built with.
 
     device, dtype: device and dtype of the weights, and of inputs and outputs
-    quantization:  how the checkpoint holds the weights of projections
-    prefix:        begins the names of a layer's tensors in the checkpoint; "" or ending with a dot
+    quantization:  how the checkpoint stores the weights of projections
+    prefix:        prefix of the names of a layer's tensors in the checkpoint; "" or ending with a
+                   dot
     ranks:         the ranks among which the layers are cut
     """
 
@@ -39,12 +40,13 @@ class Placement:
         return replace(self, prefix=f"{self.prefix}{name}.")
 
     def whole(self) -> Placement:
-        """The placement of shapes without memory, as one rank would have them."""
+        """The placement of a single rank without memory, which tells the shapes of whole
+        tensors."""
         return replace(self, device=torch.device("meta"), ranks=ONE_RANK)
 
     def cut_where_possible(self, build: Callable[[Placement], object]) -> Placement:
-        """This placement, or one for a single rank where the layers that `build` makes cannot be
-        cut among the ranks."""
+        """This placement, or one for a single rank if the layers that `build` makes cannot be cut
+        among the ranks."""
         try:
             build(replace(self, device=torch.device("meta")))
         except (CheckpointError, InvalidParams):
@@ -58,7 +60,7 @@ class Placement:
     def matrix(
         self, out_features: int, in_features: int, names: Iterable[str], *, bias: bool = False
     ) -> MatrixSpec:
-        """A matrix in which the maps `names` lie, each a part of this layer."""
+        """A matrix made of the maps `names`, each a part of this layer."""
         return MatrixSpec(
             out_features=out_features,
             in_features=in_features,

@@ -22,16 +22,16 @@ from specguide.parallel import ONE_RANK, Ranks
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """x · weightᵀ + bias. Several maps of a checkpoint may lie in one, so that they are one
-    product.
+    """x · weightᵀ + bias. Several linear maps of a checkpoint may be stacked in one projection, so
+    that they are a single product.
 
-    The form of its weights is up to the quantization: whoever has a projection asks for products
-                                                       alone.
+    The quantization decides the form of the weights; callers only ask for products.
 
     weights: the weights of all maps together
     maps:    the weights of each map in the checkpoint, by its full name: views of `weights`
-    summed:  the ranks whose products sum to its product; one rank: its own is the product
-    stored:  where the checkpoint's tensors go, of which this rank has a part; None: as `maps` say
+    summed:  the ranks whose products have to be summed; one rank: its product is already complete
+    stored:  where the checkpoint's tensors go if this rank keeps a part of them; None: as `maps`
+             say
     """
 
     weights: ProjectionWeights
@@ -50,13 +50,12 @@ class Projection:
         cut: Cut | None = None,
         sections: Sequence[Section] = (),
     ) -> Projection:
-        """A projection with uninitialised weights. outputs: output features of the maps in it, by
-        name.
+        """A projection with uninitialised weights. outputs: output features of its maps, by name.
 
-        cut: which features are divided among the ranks of `place`; None: each has all. Sizes are
-             those of the whole map. Raises InvalidParams where they cannot be divided.
-        sections: output features of each map, or of the parts of the only one, which are divided by
-             themselves; none: each map is divided among all ranks
+        cut: which features are divided among the ranks of `place`; None: each rank has all. Sizes
+             are those of the whole map. Raises InvalidParams if they cannot be divided.
+        sections: output features of each map, or of the parts of a single map, which are divided
+                  separately; none: each map is divided among all ranks
         """
         if cut == "outputs" and place.ranks.size > 1:
             return cls._cut_by_outputs(place, in_features, outputs, bias, sections)
@@ -105,7 +104,7 @@ class Projection:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """The format in which it wants its inputs; None: tensors. Tensors are taken in any case."""
+        """The format in which it prefers its inputs; None: tensors. Tensors are always accepted."""
         return self.weights.input_format
 
     def forward(self, x: ProjectionInput) -> Tensor:
@@ -124,8 +123,8 @@ class Projection:
         wanted: InputFormat | None = None,
     ) -> ProjectionInput:
         """The gated product: x [T, in_features] → activation(gate) · up [T, out_features / 2]. The
-        first half of the output features is the gate. wanted: the format that the reader wants;
-        None: a tensor"""
+        first half of the output features is the gate. wanted: the format that the next projection
+        wants; None: a tensor"""
         return self.weights.product_gated(x, activation, wanted)
 
     def destinations(self) -> dict[str, Destination]:
@@ -149,7 +148,7 @@ def _destinations(name: str, weights: ProjectionWeights) -> dict[str, Destinatio
 def _views(
     part: Callable[[int, int], ProjectionWeights], sizes: Mapping[str, int]
 ) -> Iterator[ProjectionWeights]:
-    """The parts of these sizes, one behind the other."""
+    """The parts of these sizes, one after another."""
     start = 0
     for size in sizes.values():
         yield part(start, start + size)

@@ -1,4 +1,4 @@
-"""Owns rotary position embeddings: their configuration, their frequencies, the cached table."""
+"""Owns rotary position embeddings: their configuration, their frequencies and the table of them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class RopeConfig:
     low_freq_factor, high_freq_factor: llama3's band
     beta_fast, beta_slow, truncate: yarn's band, rotations; truncate rounds it to whole dimensions
     attention_factor: multiplies cosine and sine (yarn, longrope)
-    share:            part of a head's dimensions that is rotated; 0: the layer knows no positions
+    share:            part of a head's dimensions that is rotated; 0: the layer has no positions
+                      (NoPE)
     is_interleaved:   see RotaryLayout
-    short_factors, long_factors: factors that divide each pair's frequency, where at most
-                                 original_len tokens are served, or more (longrope, Ding et al.
-                                 2024, arXiv 2402.13753). A
-                      model has one of them for all its requests, as vLLM has it: keys stay in the
-                      cache as they are
+    short_factors, long_factors: factors that divide each pair's frequency: short if the model
+                                 serves at most original_len tokens, else long (longrope, Ding et
+                                 al. 2024, arXiv 2402.13753). A model uses one of them for all
+                                 requests, as in vLLM, because cached keys are not rotated again
     query_growth:     queries are multiplied by 1 + query_growth · log(1 + ⌊position /
-                      original_len⌋), as Llama 4 has it
+                      original_len⌋), as in Llama 4
     """
 
     theta: float = 10_000.0
@@ -75,13 +75,13 @@ class RopeConfig:
         is_interleaved: bool = False,
     ) -> RopeConfig:
         """The rope that config.json states: `rope_parameters` (transformers 5), or `rope_scaling`
-        beside `rope_theta` (before).
+        and `rope_theta` (before).
 
-        share: part of the dimensions that is rotated where config.json does not state
-               `partial_rotary_factor`; None: the family rotates all, and another factor is refused
+        share: part of the dimensions that is rotated if config.json does not state
+               `partial_rotary_factor`; None: the family rotates all, and any other value is refused
 
-        Raises CheckpointError for a rope type or parameter that is not known, and for one that is
-        missing or wrong.
+        Raises CheckpointError for an unknown rope type or parameter, and for a missing or invalid
+        one.
         """
         stated = rope_parameters(config, max_position_embeddings, share)
         return cls(**stated, is_interleaved=is_interleaved)
@@ -89,10 +89,10 @@ class RopeConfig:
 
 def inverse_frequencies(rope: RopeConfig, num_rotated: int, max_positions: int) -> Tensor:
     """Radians per position of each pair of dimensions, float32 [num_rotated / 2] (Su et al. 2021,
-    and its extensions). max_positions: positions that are served"""
+    and its extensions). max_positions: number of positions that are served"""
     exponents = torch.arange(0, num_rotated, 2, dtype=torch.float32) / max(num_rotated, 1)
     frequencies = 1.0 / (rope.theta**exponents)
-    if not num_rotated:  # of a layer that knows no positions, whatever its neighbours' are
+    if not num_rotated:  # a layer without positions, whatever the other layers have
         return frequencies
     if rope.rope_type == "linear":
         return frequencies / rope.factor
@@ -102,8 +102,8 @@ def inverse_frequencies(rope: RopeConfig, num_rotated: int, max_positions: int) 
         _check_factors(factors, "long_factor" if is_long else "short_factor", len(frequencies))
         return frequencies / torch.tensor(factors)
     if rope.rope_type == "llama3":
-        # Slow waves are stretched, fast ones kept, those between blended by how many fit in the
-        # original context.
+        # Low frequencies are stretched and high ones kept; those between are blended by how many of
+        # their waves fit in the original context.
         waves = rope.original_len * frequencies / (2 * math.pi)
         keep = (
             (waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
@@ -124,7 +124,7 @@ def _check_factors(factors: tuple[float, ...], name: str, num_pairs: int) -> Non
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a rotary table. num_positions: its rows; max_positions: those of them that are
+    """The size of a rotary table. num_positions: its rows; max_positions: how many of them are
     served"""
 
     head_dim: int
@@ -137,7 +137,7 @@ def rope_table(
 ) -> Tensor:
     """Cosine and signed sine of each position, [num_positions, 2, 1, head_dim].
 
-    The sine's first half is negative, so that the rotation needs no negation of its own. Pairs of
+    The first half of the sines is negative, so that the rotation needs no negation. Pairs of
     dimensions that are not rotated come last.
     """
     num_rotated = rope.num_rotated(size.head_dim)
@@ -159,7 +159,7 @@ def query_scales(rope: RopeConfig, position_ids: Tensor, dtype: torch.dtype) -> 
 
 
 def _yarn_ramp(rope: RopeConfig, head_dim: int) -> Tensor:
-    """0 for the pairs that yarn keeps, 1 for those it stretches, linear between (Peng et al.
+    """0 for the pairs that yarn keeps, 1 for those it stretches, linear in between (Peng et al.
     2023)."""
 
     def dimension(rotations: float) -> float:

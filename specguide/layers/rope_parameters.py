@@ -1,4 +1,4 @@
-"""Owns reading rotary position embeddings from config.json."""
+"""Owns the reading of rotary position embeddings from config.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
 _SHARE = "partial_rotary_factor"
 
-# "finetuned" tells how a model came to be.
+# "finetuned" only says how the model was made.
 _PARAMETERS = (
     "rope_type",
     "type",
@@ -38,7 +38,7 @@ _PARAMETERS = (
 def rope_parameters(
     config: Mapping[str, Any], max_position_embeddings: int, share: float | None
 ) -> dict[str, Any]:
-    """The fields of RopeConfig but for `is_interleaved`; see `RopeConfig.from_hf`."""
+    """The fields of RopeConfig except `is_interleaved`; see `RopeConfig.from_hf`."""
     rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
     _check_parameters(rope, rope_type)
@@ -66,7 +66,7 @@ def rope_parameters(
 
 
 def _share(config: Mapping[str, Any], rope: Mapping[str, Any], default: float | None) -> float:
-    """The stated `partial_rotary_factor`. Raises CheckpointError for one where the family has none
+    """The stated `partial_rotary_factor`. Raises CheckpointError if the family has no such factor
     (default: None)."""
     stated = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
     if default is None:
@@ -139,8 +139,8 @@ def _yarn_attention_factor(rope: Mapping[str, Any], factor: float) -> float:
 
 
 def _check_parameters(rope: Mapping[str, Any], rope_type: Any) -> None:
-    """Raise CheckpointError for what is not implemented; every parameter of rope changes the
-    arithmetic."""
+    """Raise CheckpointError for parameters that are not implemented: none can be ignored, because
+    every parameter of rope changes the result."""
     if any(isinstance(value, dict) for value in rope.values()):
         raise CheckpointError("rope parameters per layer type are not supported")
     if rope_type not in ROPE_TYPES:

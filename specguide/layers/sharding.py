@@ -1,4 +1,4 @@
-"""Owns how a checkpoint's tensors are cut into the parts that ranks hold."""
+"""Owns how a checkpoint's tensors are cut into the shards that ranks hold."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from specguide.parallel import Ranks
 
 Cut = Literal["outputs", "inputs"]
 """Which features of a projection are divided among ranks: its outputs (column parallel), or its
-inputs, so that the ranks' products are summed (row parallel)."""
+inputs, where the ranks' products have to be summed (row parallel)."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Output features that lie one behind the other, and the ranks among which they are cut."""
+    """Consecutive output features, and the ranks among which they are cut."""
 
     size: int
     ranks: Ranks
 
     def share(self, what: str) -> int:
-        """Number of features of a rank. Raises InvalidParams as Ranks.share."""
+        """Number of features on each rank. Raises InvalidParams like Ranks.share."""
         return self.ranks.share(self.size, what)
 
 
 def shards(
     whole: Mapping[str, Destination], parts: Mapping[str, Destination], ranks: Ranks
 ) -> dict[str, Destination]:
-    """Where a checkpoint's tensors go, of each of which this rank keeps a part.
+    """Where a checkpoint's tensors go if this rank keeps a part of each.
 
-    whole: where they would go on one rank, which says their shapes; it has no memory
+    whole: where they would go on a single rank, which tells their shapes; it has no memory
     parts: where their parts go, by the same names
 
-    A tensor is cut in each dimension in which its part is smaller. A bias that is not cut beside
-    a matrix that is cut by inputs is the caller's matter. Raises CheckpointError for a tensor that
+    A tensor is cut along each dimension in which its part is smaller. If a matrix is cut by inputs,
+    the caller has to handle its bias, which is not cut. Raises CheckpointError for a tensor that
     cannot be cut.
     """
     return {name: _shard(name, whole[name], part, ranks) for name, part in parts.items()}
@@ -48,8 +48,8 @@ def shards(
 def shards_of_sections(
     whole: Mapping[str, Destination], parts: Mapping[str, Destination], sections: Sequence[Section]
 ) -> dict[str, Destination]:
-    """The same as `shards` for a map whose output features are `sections`, as gate and up: each
-    rank keeps its part of each section."""
+    """Like `shards`, for a map whose output features consist of `sections`, such as gate and up:
+    each rank keeps its part of each section."""
     if len(sections) == 1:
         return shards(whole, parts, sections[0].ranks)
     return {
@@ -81,7 +81,7 @@ def _shard_of_sections(
 
 
 def _chunks_of_sections(stored: Tensor, dim: int, sections: Sequence[Section]) -> Tensor:
-    """A rank's part of each section, one behind the other."""
+    """A rank's part of each section, one after another."""
     num_each = sum(it.size for it in sections) // stored.shape[dim]
     whole = stored.split([it.size // num_each for it in sections], dim)
     parts = zip(whole, sections, strict=True)
@@ -89,7 +89,8 @@ def _chunks_of_sections(stored: Tensor, dim: int, sections: Sequence[Section]) -
 
 
 def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
-    """Where a bias behind a sum over ranks goes: rank 0 adds it, and the others add 0."""
+    """Where a bias goes that is added after a sum over ranks: rank 0 adds it, and the others add
+    0."""
     if ranks.rank == 0:
         return part
     return replace(whole, tensor=part.tensor, convert=torch.zeros_like)
@@ -121,7 +122,8 @@ def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> De
 
 
 def _checked_whole(whole: Destination, part: Destination) -> Destination:
-    """The destination of a tensor that is checked and not kept: it belongs to the whole matrix."""
+    """The destination of a tensor that is checked but not kept, because it belongs to the whole
+    matrix."""
 
     def convert(stored: Tensor) -> Tensor:
         if whole.convert is not None:
@@ -144,8 +146,8 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
 
 
 def _check_sections(name: str, there: int, size: int, sections: Sequence[Section]) -> None:
-    """Raise CheckpointError where an entry of the tensor, which may stand for several features as a
-    scale does, stands for features of two ranks or of two sections."""
+    """Raise CheckpointError if an entry of the tensor, which may belong to several features as a
+    scale does, belongs to features of two ranks or of two sections."""
     sizes = [section.size for section in sections]
     each, rest = divmod(sum(sizes), there)
     is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)

@@ -1,4 +1,4 @@
-"""Quantizations by the name that config.json gives them: a new one is a file here and an entry in
+"""Quantizations by their name in config.json: a new one is a file here and an entry in
 QUANTIZATIONS."""
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
     "modelopt": read_modelopt,
     "mxfp4": read_mxfp4,
 }
-"""The functions that make a quantization of the fields of `quantization_config`, by `quant_method`.
+"""Functions that make a quantization from the fields of `quantization_config`, by `quant_method`.
 They raise CheckpointError for fields that they do not implement."""
 
 ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
-"""The quantizations that a checkpoint without one can be given while it is read, by the name in
+"""Quantizations that can be applied to an unquantized checkpoint while it is read, by the name in
 `EngineConfig.quantization`."""
 
 ONLINE_HEADS: dict[str, Quantization] = {
     "fp8": ONLINE_FLOAT8.including("lm_head"),
     "int4": SYMMETRIC_INT4,
 }
-"""The same for draft heads, where rounding costs acceptance alone: an output matrix of their own is
-rounded too, and integers have no zeros, with which products take longer."""
+"""The same for draft heads, where rounding only costs acceptance. So their own output matrix is
+rounded too, and integers have no zeros, which would make products slower."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:
-    """The quantization that the contents of config.json state. Raises CheckpointError for a method
-    that is not known."""
+    """The quantization that the contents of config.json state. Raises CheckpointError for an
+    unknown method."""
     if config.get("quantization_config") is None:
         return UNQUANTIZED
     stated = mapping(config, "quantization_config")

@@ -1,4 +1,4 @@
-"""Owns the checkpoints of AWQ (Lin et al. 2023, arXiv 2306.00978) as AutoAWQ writes them, in the
+"""Owns the AWQ checkpoint format (Lin et al. 2023, arXiv 2306.00978) as AutoAWQ writes it, in the
 packing "gemm"."""
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _numbers(words: Tensor) -> Tensor:
 
 
 def read_awq(stated: Mapping[str, Any]) -> Quantization:
-    """The quantization that `quantization_config` states. A map is not quantized where a part of
-    its name is listed in `modules_to_not_convert`. Raises CheckpointError for what is not
+    """The quantization that `quantization_config` states. A map is not quantized if
+    `modules_to_not_convert` lists a part of its name. Raises CheckpointError for what is not
     implemented."""
     num_bits = positive_int(stated, "bits" if "bits" in stated else "w_bit")
     group_size = group_size_of(stated, "group_size" if "group_size" in stated else "q_group_size")

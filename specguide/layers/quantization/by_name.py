@@ -1,5 +1,5 @@
-"""Owns ByName, a quantization that differs from map to map, and ModuleList, the lists of modules
-that a checkpoint states."""
+"""Owns ByName, a quantization that differs between maps, and ModuleList, the lists of modules in a
+checkpoint's configuration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
 ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
-"""Names of experts' routers, which are no place to save bits."""
+"""Names of experts' routers, which stay unquantized: there is little to save."""
 
 _PATTERN = re.compile(r"re(?:<(?P<within>[^>]*)>)?:(?P<source>.*)", re.DOTALL)
-"""`re:` and a pattern; for a text model that is part of another, in the spelling of `within`."""
+"""`re:` and a pattern; `re<…>:` for a text model inside a larger one, see `within`."""
 _MOST_WILDCARDS = 4
 
 
@@ -29,11 +29,11 @@ class ModuleList:
     """Modules of a model, as `ignore` and `targets` name them.
 
     names:     full names
-    patterns:  the patterns that stood behind `re:`
-    wildcards: patterns in the shell's syntax
-    parts:     names; a module whose name begins or ends with one, up to a dot, is meant too
-    texts:     a module is meant in whose name one of them stands anywhere; modules of experts are
-               judged together, by the name of what holds them
+    patterns:  the patterns behind `re:`
+    wildcards: patterns in shell syntax
+    parts:     names; a module also matches if its name begins or ends with one, up to a dot
+    texts:     a module also matches if its name contains one; experts' modules match together, by
+               the name of the module that holds them
     """
 
     names: frozenset[str] = frozenset()
@@ -50,14 +50,14 @@ class ModuleList:
 
     @classmethod
     def of_parts(cls, entries: Iterable[str]) -> ModuleList:
-        """The same as `of`, but a name also stands for what lies in the module, and may lack the
-        names of what holds the module."""
+        """Like `of`, but a name also stands for everything inside the module, and may omit the
+        names of the modules around it."""
         return cls(frozenset(entries), _patterns(entries), parts=tuple(entries))
 
     @classmethod
     def of_wildcards(cls, entries: Iterable[str]) -> ModuleList:
-        """A list as ModelOpt writes it: with `*`, and a name also stands for what lies in the
-        module. Raises CheckpointError for one with too many `*`."""
+        """A list as ModelOpt writes it: with `*`; a name also stands for everything inside the
+        module. Raises CheckpointError for an entry with too many `*`."""
         for entry in entries:
             if entry.count("*") > _MOST_WILDCARDS:
                 raise CheckpointError(
@@ -77,25 +77,25 @@ class ModuleList:
 
 @dataclass(frozen=True)
 class ByName:
-    """Each map is held as the first of `choices` says whose modules it is among; maps in
-    `ignored`, and those that nothing names, are not quantized."""
+    """Each map has the first quantization of `choices` whose modules include it; maps in `ignored`,
+    and maps that nothing names, are not quantized."""
 
     choices: tuple[tuple[ModuleList | None, Quantization], ...]
     ignored: ModuleList = ModuleList()
 
     def including(self, name: str) -> ByName:
-        """The same, but a map of that full name is not ignored."""
+        """The same, except that the map with this full name is not ignored."""
         ignored = replace(self.ignored, names=self.ignored.names - {name})
         return replace(self, ignored=ignored)
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
-        """Uninitialised weights. Raises CheckpointError where maps that lie in one matrix are held
-        differently."""
+        """Uninitialised weights. Raises CheckpointError if maps of one matrix have different
+        quantizations."""
         return self._common(spec.names).create_weights(spec)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised weights. Raises CheckpointError where experts of a layer are held
-        differently."""
+        """Uninitialised weights. Raises CheckpointError if experts of a layer have different
+        quantizations."""
         return create_experts(self._common([name for spec in specs for name in spec.names]), specs)
 
     def _common(self, names: Sequence[str]) -> Quantization:
@@ -119,7 +119,7 @@ class ByName:
 
 
 def module_names(stated: Mapping[str, Any], name: str) -> list[str]:
-    """The list of modules that a configuration states as `name`; empty where it is missing or null.
+    """The list of modules that a configuration states as `name`; empty if it is missing or null.
     Raises CheckpointError for anything else."""
     entries = stated.get(name)
     if entries is None:
@@ -130,15 +130,15 @@ def module_names(stated: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _without_expert(name: str) -> str:
-    """ "mlp.experts." of "mlp.experts.0.gate_proj": AWQ's "gate" is the router alone."""
+    """Cuts "mlp.experts.0.gate_proj" to "mlp.experts.", so that AWQ's "gate" is only the router."""
     holder, mark, _ = name.partition(".experts.")
     return holder + mark
 
 
 def within(entry: str, prefixes: Iterable[str]) -> str:
-    """An entry of a list of modules for a text model alone. A pattern is matched with the names
-    that the modules have in the whole model; other entries stay. prefixes: what `model.` is called
-    in the whole model"""
+    """An entry of a list of modules, rewritten for the text model alone. A pattern is matched with
+    the names that modules have in the whole model; other entries are unchanged. prefixes: what
+    `model.` is called in the whole model"""
     return f"re<{','.join(prefixes)}>:{entry[3:]}" if entry.startswith("re:") else entry
 
 

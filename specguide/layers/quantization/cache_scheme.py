@@ -15,24 +15,24 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "dynamic": (None, False),
     "symmetric": (None, True),
 }
-"""Fields of `kv_cache_scheme`, with the values that can be honoured."""
+"""Fields of `kv_cache_scheme`, with the values that are supported."""
 _OF_AUTO_FP8 = "static"
-"""All that AutoFP8 says in place of `kv_cache_scheme`."""
+"""What AutoFP8 states in place of `kv_cache_scheme`."""
 
 
 @dataclass(frozen=True)
 class CacheScheme:
-    """A cache of float8, with one scale for all keys of a layer and one for its values.
+    """A float8 cache with one scale for all keys of a layer and one for its values.
 
-    problem: why the cache cannot be as the checkpoint wants it, in words; None: it can
+    problem: why the cache cannot be as the checkpoint wants it, as text; None: it can
     """
 
     problem: str | None = None
 
 
 def read_cache_scheme(config: Mapping[str, Any]) -> CacheScheme | None:
-    """The scheme that the contents of config.json state: `kv_cache_scheme` of compressed-tensors
-    and AutoFP8, and `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's
+    """The scheme that the contents of config.json state: `kv_cache_scheme` (compressed-tensors,
+    AutoFP8) or `kv_cache_quant_algo` (ModelOpt). None: keys and values are cached in the model's
     dtype."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):

@@ -1,5 +1,5 @@
-"""Owns ColumnOrder: the order in which the columns of a matrix lie, where the groups of columns
-that share a scale are not neighbours in the checkpoint."""
+"""Owns ColumnOrder: the order of a matrix's columns if the columns that share a scale are not
+neighbours in the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class ColumnOrder:
-    """The order of one matrix's columns. GPTQ rounds the columns that matter most first, and groups
-    them as it rounds them (`desc_act`). Here the columns of a group lie side by side, and the
-    inputs are brought into the same order before each product; so all maps of one matrix must have
-    one order.
+    """The order of one matrix's columns. GPTQ with `desc_act` rounds the most important columns
+    first, and groups columns in that order. Here the columns of a group are stored side by side,
+    and the inputs are permuted in the same way before each product. So all maps of a matrix must
+    have the same order.
 
-    A checkpoint's tensors come in any order, and from several threads: numbers that came before the
-    order was known are put into it when it is.
+    A checkpoint's tensors come in any order and from several threads: numbers that come before the
+    order is known are permuted as soon as it is.
 
-    columns: int64 [in_features], the inputs in their order; -1 while the order is not known
-    matrix:  the matrix in which all maps lie
+    columns: int64 [in_features], the input features in their new order; -1 while it is unknown
+    matrix:  the matrix that holds all maps
     """
 
     columns: Tensor
@@ -42,8 +42,8 @@ class ColumnOrder:
     def learn(self, groups: Tensor) -> Tensor:
         """Learn the order from the group of each column, int32 [in_features]; writes `columns`.
 
-        Raises CheckpointError where groups are not of the stated size, or another map of the matrix
-        has them otherwise.
+        Raises CheckpointError if groups do not have the stated size, or if another map of the
+        matrix has a different order.
         """
         size = self.matrix.group_size
         found, columns = groups.long().sort(stable=True)
@@ -62,7 +62,7 @@ class ColumnOrder:
         return self.columns
 
     def write(self, rows: Int4Matrix, numbers: Tensor) -> Tensor:
-        """Write numbers [rows, in_features], as the checkpoint has them, into some rows of the
+        """Write numbers [rows, in_features], in the checkpoint's order, into some rows of the
         matrix. Returns the words."""
         with self._lock:
             ordered = numbers[:, self.columns] if self._is_known() else numbers

@@ -1,5 +1,6 @@
-"""Owns what a group of compressed-tensors' `config_groups` says: which modules, and how their
-weights and inputs are held (vllm-project/compressed-tensors, `QuantizationScheme`)."""
+"""Owns the reading of one group of compressed-tensors' `config_groups`: which modules it is for,
+and how their weights and inputs are stored (vllm-project/compressed-tensors,
+`QuantizationScheme`)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _ARGUMENTS = {
     "block_structure",
     "dynamic",
     "actorder",
-    # how the scales were found, and how they are stored
+    # fields on how the scales were found and are stored, which may have any value
     "observer",
     "observer_kwargs",
     "scale_dtype",
@@ -30,13 +31,13 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """What `weights` or `input_activations` of a group says: how numbers are held.
+    """What `weights` or `input_activations` of a group says: how numbers are stored.
 
     kind:       "int" or "float"
     strategy:   what shares a scale: "tensor", "channel", "group", "block" or "token"
     group_size: columns of a group, for "group"
     block:      rows and columns of a block, for "block"
-    is_dynamic: the scales are found as the model runs
+    is_dynamic: the scales are computed while the model runs
     actorder:   the order of the columns in which GPTQ rounded: "group", "weight" or None
     """
 
@@ -51,8 +52,8 @@ class Arguments:
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Arguments:
-        """Arguments with the defaults of compressed-tensors. Raises CheckpointError for what is
-        wrong."""
+        """Arguments with the defaults of compressed-tensors. Raises CheckpointError for invalid
+        ones."""
         unknown = [name for name in stated if name not in _ARGUMENTS]
         if unknown:
             raise CheckpointError(f"{shown(unknown[0])} is unknown")
@@ -88,7 +89,7 @@ class Group:
 
     @classmethod
     def read(cls, name: str, stated: Mapping[str, Any], default_format: str) -> Group:
-        """The group that an entry states. Raises CheckpointError for what is wrong, and for
+        """The group that an entry states. Raises CheckpointError for invalid fields, and for
         quantized outputs."""
         if stated.get("output_activations") is not None:
             raise CheckpointError("'output_activations' are not supported: only null is")
@@ -120,7 +121,7 @@ def _word(stated: Mapping[str, Any], name: str, default: str | None) -> str | No
 
 
 def _group_size(stated: Mapping[str, Any]) -> int | None:
-    """The stated size of a group, columns; -1: a group is a whole row."""
+    """The stated number of columns in a group; -1: the group is a whole row."""
     value = stated.get("group_size")
     if value is None or value == -1:
         return value
@@ -134,7 +135,7 @@ def _strategy(group_size: int | None) -> str:
 
 
 def _block(value: Any) -> tuple[int, ...] | None:
-    """A block's sizes: two numbers, or a text like "128x128" in older files."""
+    """The sizes of a block: two numbers, or in older files a text like "128x128"."""
     if value is None:
         return None
     sizes = value.split("x") if isinstance(value, str) else value

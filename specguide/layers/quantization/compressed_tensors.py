@@ -1,5 +1,5 @@
 """Owns the checkpoints of compressed-tensors (vllm-project/compressed-tensors, written by
-llm-compressor): a table of their formats, and how `config_groups` chooses among them."""
+llm-compressor): a table of their formats, and how `config_groups` chooses between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS: dict[str, Callable[[Group], Quantization]] = {
     "naive-quantized": float8_of_group,
     "pack-quantized": int4_of_group,
 }
-"""The functions that make a quantization of a group, by the group's `format`. They raise
+"""Functions that make a quantization from a group, by the group's `format`. They raise
 CheckpointError for arguments that they do not implement."""
 
 _LINEAR = "Linear"
@@ -34,7 +34,7 @@ _HARMLESS = (
     "ignore",
     "quantization_status",
     "global_compression_ratio",
-    "kv_cache_scheme",  # the cache's matter
+    "kv_cache_scheme",  # read by cache_scheme
     "version",
     "provider",
     "run_compressed",
@@ -50,14 +50,14 @@ def read(stated: Mapping[str, Any]) -> Quantization:
         for name, fields in mapping(stated, "config_groups").items()
     ]
     if not groups and stated.get("kv_cache_scheme"):
-        return UNQUANTIZED  # the cache alone
+        return UNQUANTIZED  # only the cache is quantized
     if not groups:
         raise CheckpointError("'quantization_config' states no 'config_groups'")
     named = [group for group in groups if _LINEAR not in group.targets]
     others = [group for group in groups if _LINEAR in group.targets]
     choices = tuple(
         (None if _LINEAR in group.targets else ModuleList.of(group.targets), _quantization(group))
-        for group in (*named, *others)  # a module's name counts for more than its class
+        for group in (*named, *others)  # a module's name takes precedence over its class
     )
     return ByName(choices, ModuleList.of(module_names(stated, "ignore")))
 
@@ -77,7 +77,7 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
 
 
 def _is_dense(sparsity: Any) -> bool:
-    """Whether weights of which some are zero are stored like any others."""
+    """Whether weights that are partly zero are stored like any others."""
     return isinstance(sparsity, Mapping) and sparsity.get("format") == "dense"
 
 
@@ -90,8 +90,8 @@ def _group(name: str, stated: Any, default_format: str) -> Group:
 
 
 def _check_format(group: str, name: str) -> None:
-    """Raise CheckpointError for an unknown format. This comes first: the arguments of other formats
-    are not known."""
+    """Raise CheckpointError for an unknown format. This check comes first, because the arguments of
+    an unknown format cannot be read."""
     if name.lower() not in FORMATS:
         raise CheckpointError(
             f"'quantization_config': format {shown(name)} of {shown(group)} is not supported; "
@@ -106,7 +106,7 @@ def _quantization(group: Group) -> Quantization:
 
 @contextmanager
 def _naming(group: str) -> Iterator[None]:
-    """Put the group in front of the message of a CheckpointError."""
+    """Prefix the message of a CheckpointError with the group's name."""
     try:
         yield
     except CheckpointError as error:

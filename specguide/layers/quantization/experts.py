@@ -1,5 +1,5 @@
-"""Owns ExpertWeights, the seam between a layer's experts and the numbers they multiply by, and what
-makes it of a quantization."""
+"""Owns ExpertWeights, the seam between a layer's experts and the form of their weights, and the
+functions that make it from a quantization."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 
 @dataclass(frozen=True, eq=False)
 class ExpertWeights:
-    """A matrix of each expert of a layer, in the form in which one quantization holds them.
+    """One matrix for each expert of a layer, in the form of one quantization.
 
-    Across ranks: each rank has all experts, which are cut like projections, gates and ups by output
-                  features, what follows them by input features.
+    Across ranks each rank has all experts, which are cut like projections: gates and ups by output
+    features, the maps behind them by input features.
 
-    experts:  each expert's weights, a view of `matrices`; none where a checkpoint has no tensors
-              for each expert
-    matrices: those of all experts, as fused kernels read them; None on a CPU, where one expert is
-              computed after the other
+    experts:  each expert's weights, a view of `matrices`; empty if a checkpoint has no separate
+              tensors for each expert
+    matrices: the weights of all experts, in the form that fused kernels read; None on a CPU, where
+              experts are computed one after another
     """
 
     experts: tuple[ProjectionWeights, ...]
     matrices: AnyExperts | None = None
 
     def part(self, expert: int, start: int, stop: int) -> dict[str, Destination]:
-        """Where a map's tensors go, by the last part of their names. The map is the output features
-        `start` … `stop` - 1 of one expert."""
+        """Where a map's tensors go, by the last part of their names. The map consists of the output
+        features `start` … `stop` - 1 of one expert."""
         if not self.experts:
             raise CheckpointError(
                 "'quantization_config': this architecture's experts are not supported in this form"
@@ -43,15 +43,14 @@ class ExpertWeights:
 
     def gated(self, x: Tensor, routing: Routing, limits: GateLimits | None) -> Tensor:
         """The gated product: x [T, in_features] → activation(gate) · up [T · k, out_features / 2],
-        where k experts are chosen for each token. The first half of the output features is the
-        gate."""
+        with k experts for each token. The first half of the output features is the gate."""
         if self.matrices is not None:
             return kernels.gated_experts(x, self.matrices, routing, limits)
         return gate(routing.products(x, self._product), limits)
 
     def weighted(self, inner: Tensor, routing: Routing) -> Tensor:
-        """The weighted products: inner [T · k, in_features] → [k, T, out_features], whose sum over
-        k is the output of a token's experts together."""
+        """The weighted products: inner [T · k, in_features] → [k, T, out_features]. Their sum over
+        k is the output for each token."""
         if self.matrices is not None:
             return kernels.expert_parts(inner, self.matrices, routing)
         return weighted(routing.products(inner, self._product), routing)
@@ -62,16 +61,16 @@ class ExpertWeights:
 
 @runtime_checkable
 class HoldsExperts(Protocol):
-    """A quantization that holds the matrices of all experts together."""
+    """A quantization that stores the matrices of all experts together."""
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """Uninitialised memory for a matrix of each expert, all of one shape."""
 
 
 def create_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-    """Uninitialised weights of a matrix of each expert, all of one shape.
+    """Uninitialised weights with one matrix for each expert, all of one shape.
 
-    Raises CheckpointError where the quantization has no products of experts for a GPU.
+    Raises CheckpointError if the quantization has no products of experts for a GPU.
     """
     if isinstance(quantization, HoldsExperts):
         return quantization.create_experts(specs)
@@ -79,7 +78,7 @@ def create_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> E
 
 
 def separate_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-    """Weights of experts that are computed one after the other. Raises CheckpointError on a GPU."""
+    """Weights of experts that are computed one after another. Raises CheckpointError on a GPU."""
     if specs[0].device.type == "cuda":
         raise CheckpointError(
             "'quantization_config': experts in this form are supported on a CPU alone; take a "

@@ -1,5 +1,5 @@
-"""Owns float8 weights with a scale for each output feature, and how float8 products want their
-inputs."""
+"""Owns float8 weights with a scale for each output feature, and the input format of float8
+products."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from specguide.layers.quantization.method import (
 
 @dataclass(frozen=True, eq=False)
 class Float8Input(InputFormat):
-    """Inputs in float8, rounded with what comes before them."""
+    """Inputs in float8, rounded in the same kernel as the operation before."""
 
     scaling: Float8Scaling
 
@@ -71,8 +71,8 @@ class Float8Input(InputFormat):
 
 
 class Stored(Enum):
-    """What a checkpoint holds of a weight: float8 with one scale, float8 with a scale for each row,
-    or the numbers themselves, which are rounded as they are read."""
+    """What a checkpoint stores of a weight: float8 with one scale, float8 with a scale for each
+    row, or unquantized numbers, which are rounded while they are read."""
 
     TENSOR = "tensor"
     CHANNEL = "channel"
@@ -80,7 +80,7 @@ class Stored(Enum):
 
 
 class Float8Products(ProjectionWeights):
-    """The products of a matrix in float8, whatever each of its scales belongs to.
+    """The products of a float8 matrix, for any granularity of its scales.
 
     weight: float8 [out_features, in_features]
     scale:  float32
@@ -121,20 +121,20 @@ class Float8Products(ProjectionWeights):
 
 @dataclass(frozen=True, eq=False)
 class Float8Weights(Float8Products):
-    """Float8 weights with a scale for each output feature; maps that lie in one matrix keep their
-    own scales.
+    """Float8 weights with a scale for each output feature; maps that share a matrix keep their own
+    scales.
 
-    Across ranks: cut by output features, weight, scale and bias are cut alike, and each rank rounds
-    the whole input; cut by input features, all ranks have all scales, and each rank rounds its own
-    features, with its own scales where these are dynamic.
+    Across ranks: if cut by output features, weight, scale and bias are cut alike, and each rank
+    rounds the whole input. If cut by input features, all ranks have all scales, and each rank
+    rounds its own features, with its own scales if these are dynamic.
 
     weight: float8 [out_features, in_features]
     scale:  float32 [out_features]
     bias:   [out_features] or None
     input:  how inputs are rounded
     dtype:  the dtype of products
-    stored: what the checkpoint holds
-    is_of_expert: its products take inputs as they are
+    stored: what the checkpoint stores
+    is_of_expert: its products take unrounded inputs
     """
 
     weight: Tensor
@@ -152,7 +152,7 @@ class Float8Weights(Float8Products):
 
     def destinations(self) -> dict[str, Destination]:
         """Where the checkpoint's tensors go. Raises CheckpointError for a part of the columns,
-        whose scales would be its own."""
+        which would need scales of its own."""
         if not self.has_whole_rows:
             raise CheckpointError(
                 "maps whose outputs are summed in one matrix (experts) are not supported in fp8: "
@@ -198,7 +198,7 @@ class Float8Weights(Float8Products):
         return {"weight": weight, "weight_scale": scale}
 
     def _round(self, stored: Tensor) -> Tensor:
-        """Round the checkpoint's tensor to float8; writes its scales too."""
+        """Round the checkpoint's tensor to float8, and write its scales."""
         weight = stored.to(self.weight.device).float()
         scale = scale_of(weight)
         self.scale.copy_(scale[:, 0])
@@ -209,21 +209,21 @@ class Float8Weights(Float8Products):
 class Float8:
     """Weights in float8, with a scale for each tensor or row.
 
-    has_static_inputs: the checkpoint states the scale of inputs; else each token has its own
+    has_static_inputs: the checkpoint states the scale of inputs; otherwise each token has its own
     """
 
     stored: Stored
     has_static_inputs: bool = False
 
     def create_weights(self, spec: MatrixSpec) -> Float8Weights:
-        """Uninitialised weights. Raises CheckpointError for a device that has no float8."""
+        """Uninitialised weights. Raises CheckpointError for a device without float8."""
         check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
         return self._holding(spec, weight, scale)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised weights of experts, whose products take inputs as they are."""
+        """Uninitialised weights of experts, whose products take unrounded inputs."""
         spec = specs[0]
         num = len(specs)
         check_device(spec.device)
@@ -252,7 +252,7 @@ class Float8:
 
 
 def check_device(device: torch.device) -> None:
-    """Raise CheckpointError for a GPU that has no products of float8."""
+    """Raise CheckpointError for a GPU that cannot multiply float8."""
     if not has_float8(device):
         raise CheckpointError(
             "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: take the "
@@ -265,8 +265,8 @@ def _of_rows(stored: Tensor) -> Tensor:
 
 
 def _largest_of_all(static_scale: Tensor, *, is_used: bool) -> Destination:
-    """Where a static scale of inputs goes. Maps of one matrix have one input, which is rounded by
-    the largest of their scales."""
+    """Where a static scale of inputs goes. The maps of a matrix share one input, so it is rounded
+    by the largest of their scales."""
 
     def largest(stored: Tensor) -> Tensor:
         if is_used and float(finite(stored)) <= 0:

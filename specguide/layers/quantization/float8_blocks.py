@@ -24,10 +24,10 @@ _INPUT = Float8Input(Float8Scaling(is_grouped=True))
 @dataclass(frozen=True, eq=False)
 class BlockWeights(Float8Products):
     """Float8 weights with a scale for each block. Inputs are rounded in groups of 128 features,
-    each token's with scales of its own.
+    with scales per token and group.
 
-    Across ranks: cut by output or input features at multiples of 128, weight and scale are cut
-    alike, and each rank rounds the features that it has exactly as all ranks together would.
+    Across ranks: if cut by output or input features at multiples of 128, weight and scale are cut
+    alike, and each rank rounds its features exactly as they would be rounded without ranks.
 
     weight:     float8 [out_features, in_features]
     scale:      float32 [⌈out_features / 128⌉, in_features / 128]
@@ -62,8 +62,8 @@ class BlockWeights(Float8Products):
         return destinations
 
     def rows(self, start: int, stop: int) -> BlockWeights:
-        """A view of some features, see ProjectionWeights. Raises CheckpointError where it begins
-        within a block."""
+        """A view of some output features, see ProjectionWeights. Raises CheckpointError if it
+        begins inside a block."""
         _check_begin(start, stop)
         return replace(
             self,
@@ -73,8 +73,8 @@ class BlockWeights(Float8Products):
         )
 
     def columns(self, start: int, stop: int) -> BlockWeights:
-        """A view of some features, see ProjectionWeights. Raises CheckpointError where it begins
-        within a block."""
+        """A view of some input features, see ProjectionWeights. Raises CheckpointError if it begins
+        inside a block."""
         _check_begin(start, stop)
         return replace(
             self,
@@ -94,15 +94,15 @@ class Float8Blocks:
     scale_name: str
 
     def create_weights(self, spec: MatrixSpec) -> BlockWeights:
-        """Uninitialised weights. Raises CheckpointError where a row has no whole number of blocks,
-        and for a device that has no float8."""
+        """Uninitialised weights. Raises CheckpointError if a row is not a whole number of blocks,
+        and for a device without float8."""
         check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(*_num_blocks(spec), device=spec.device)
         return self._holding(spec, weight, scale)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """The same for all experts of a layer, whose products take inputs as they are."""
+        """The same for all experts of a layer, whose products take unrounded inputs."""
         spec = specs[0]
         num = len(specs)
         check_device(spec.device)
@@ -123,7 +123,7 @@ class Float8Blocks:
 
 
 def _num_blocks(spec: MatrixSpec) -> tuple[int, int]:
-    """Number of rows and of columns of blocks."""
+    """Number of blocks along the rows and along the columns."""
     return -(-spec.out_features // BLOCK), -(-spec.in_features // BLOCK)
 
 

@@ -1,4 +1,4 @@
-"""Owns the checkpoint formats of float8: what each says in its `quantization_config`."""
+"""Owns the checkpoint formats of float8: how each is stated in `quantization_config`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from specguide.layers.quantization.none import UNQUANTIZED
 ONLINE = ByName(
     ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=ROUTERS)
 )
-"""Rounds a checkpoint that is not quantized row by row while it is read; the output matrix and the
-routers of experts stay as they are."""
+"""Rounds an unquantized checkpoint row by row while it is read; the output matrix and the routers
+of experts stay unquantized."""
 
 _BLOCKS = (BLOCK, BLOCK)
 _STORED = {"tensor": Stored.TENSOR, "channel": Stored.CHANNEL}
@@ -45,8 +45,9 @@ def of_group(group: Group) -> Quantization:
     """compressed-tensors' "float-quantized": weights with a scale for each tensor, channel or block
     of 128 × 128, inputs with static scales or one for each token or group of 128.
 
-    Inputs with one dynamic scale for all tokens of a batch are given one each: it is as exact at
-    least, and a token's numbers do not depend on its neighbours. Raises CheckpointError for others.
+    If the checkpoint asks for one dynamic scale for all tokens of a batch, each token gets its own
+    instead: this is at least as exact, and a token's numbers do not depend on its neighbours.
+    Raises CheckpointError for other combinations.
     """
     weights, inputs = group.weights, group.inputs
     if weights is None:
@@ -119,8 +120,8 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
 
 
 def scale_name(name: str, known: Container[str]) -> str:
-    """The name of a checkpoint's tensor among `known` ones: scales of whole tensors have other
-    names where transformers wrote them."""
+    """The name of a checkpoint's tensor among `known` ones: transformers has its own names for the
+    scales of whole tensors."""
     stem, _, kind = name.rpartition(".")
     other = f"{stem}.{_OF_TRANSFORMERS.get(kind, kind)}"
     return other if name not in known and other in known else name

@@ -1,5 +1,5 @@
-"""Owns the checkpoints of GPTQ (Frantar et al. 2022, arXiv 2210.17323) as AutoGPTQ and GPTQModel
-write them."""
+"""Owns the GPTQ checkpoint format (Frantar et al. 2022, arXiv 2210.17323) as AutoGPTQ and GPTQModel
+write it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from specguide.layers.quantization.method import Quantization
 
 _ZERO_OFFSETS = {"gptq": 0x11111111, "gptq_v2": 0}
 """What is added to a word of eight stored zeros, by `checkpoint_format`. The older format stores
-each less 1, subtracted from the whole word, so that a 0 borrows from its neighbour."""
+each zero minus 1. It subtracts from the whole word, so that a 0 borrows from its neighbour."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "pack_dtype": (None, "int32"),
     "is_marlin_format": (None, False),
     "rotation": (None,),
     "adapter": (None, {}),
 }
-"""Fields that change what the numbers mean, with the values that do not."""
+"""Fields that can change the meaning of the numbers, with the values that do not."""
 _NEVER = (*ROUTERS, "mlp.shared_expert_gate")
-"""Modules that the format leaves as they are, and names nowhere."""
+"""Modules that the format leaves unquantized without naming them."""
 _EXCEPT = "-:"
 
 
@@ -120,7 +120,7 @@ def read_gptq(stated: Mapping[str, Any]) -> Quantization:
 
 
 def _converted(stated: Mapping[str, Any]) -> ModuleList | None:
-    """The modules of `modules_in_block_to_quantize`, which holds lists of them; None: all."""
+    """The modules in the lists of `modules_in_block_to_quantize`; None: all."""
     blocks = stated.get("modules_in_block_to_quantize")
     if blocks is None:
         return None
@@ -133,7 +133,7 @@ def _converted(stated: Mapping[str, Any]) -> ModuleList | None:
 
 def _ignored(stated: Mapping[str, Any]) -> ModuleList:
     """The modules that are not quantized: the output matrix unless `lm_head` says otherwise, and
-    the patterns of `dynamic` behind `-:`."""
+    those that match the patterns of `dynamic` behind `-:`."""
     rules = mapping(stated, "dynamic")
     for rule in rules:
         if not rule.startswith(_EXCEPT):

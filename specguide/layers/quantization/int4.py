@@ -1,5 +1,5 @@
-"""Owns weights of 4 bits: Int4Weights, into which the tensors of every format of them are repacked
-while they are read, and Int4, what these formats have in common."""
+"""Owns 4-bit weights: Int4Weights, into which the tensors of every 4-bit format are repacked while
+they are read, and Int4, what these formats have in common."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _MOST_BITS = 4
 
 @dataclass(frozen=True, eq=False)
 class Int4Weights(ProjectionWeights):
-    """Weights of 4 bits. Maps that lie in one matrix keep their own scales; they share the order of
+    """Weights of 4 bits. Maps that share a matrix keep their own scales, but share the order of
     columns.
 
-    Across ranks: cut by output features, words, scales, zeros and bias are cut alike, and each rank
-    has the whole order; cut by input features, at borders of tiles and groups, words, scales and
-    zeros are cut. A matrix with an order is not cut that way.
+    Across ranks: if cut by output features, words, scales, zeros and bias are cut alike, and each
+    rank has the whole order. If cut by input features, at borders of tiles and groups, words,
+    scales and zeros are cut. A matrix with an order cannot be cut by input features.
 
     bias:   [out_features] or None
-    order:  None: the columns lie in the order of the inputs
-    format: what the checkpoint holds
+    order:  None: the columns are in the order of the inputs
+    format: what the checkpoint stores
     """
 
     matrix: Int4Matrix
@@ -62,8 +62,8 @@ class Int4Weights(ProjectionWeights):
         return replace(self, matrix=self.matrix.rows(start, stop), bias=bias)
 
     def columns(self, start: int, stop: int) -> Int4Weights:
-        """A view of some input features. Raises CheckpointError for columns that share a tile or a
-        group with others."""
+        """A view of some input features. Raises CheckpointError if it would split a tile or a
+        group."""
         matrix = self.matrix
         is_whole = (start, stop) == (0, matrix.in_features)
         size = max(matrix.tile_size, matrix.group_size)
@@ -108,19 +108,19 @@ class Int4Weights(ProjectionWeights):
         return pack_words(numbers, self.matrix.group_size)
 
     def order_of(self) -> Destination:
-        """Where the group of each column, int32 [in_features], goes."""
+        """Where the tensor with the group of each column, int32 [in_features], goes."""
         assert self.order is not None
         return packed(self.order.columns, (self.matrix.in_features,), self.order.learn)
 
 
 @dataclass(frozen=True)
 class Int4(ABC):
-    """What a format of weights of 4 bits says of them.
+    """What a 4-bit format says of its weights.
 
     group_size:  number of columns that share a scale; None: all columns of a row
-    has_zeros:   each group has a zero; else all are 8
-    has_order:   the groups are not of neighbouring columns
-    scale_dtype: dtype of the scales; None: the model's. In a model of float32 scales are float32
+    has_zeros:   each group has a zero; otherwise all zeros are 8
+    has_order:   the columns of a group need not be neighbours
+    scale_dtype: dtype of the scales; None: the model's. In a float32 model scales are float32
     """
 
     group_size: int | None
@@ -130,7 +130,7 @@ class Int4(ABC):
 
     @abstractmethod
     def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
-        """Where a map's tensors go, beside its bias, by the last part of their names."""
+        """Where a map's tensors go, except its bias, by the last part of their names."""
 
     def create_weights(self, spec: MatrixSpec) -> Int4Weights:
         """Uninitialised weights."""
@@ -140,10 +140,9 @@ class Int4(ABC):
         return Int4Weights(matrix, bias if spec.bias else None, order, self)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised weights of experts. Raises CheckpointError on a GPU where columns have an
-        order, which would be each expert's own; InvalidParams on a GPU in float32, where products
-        of many rows are wrong with Triton 3.6.
-        """
+        """Uninitialised weights of experts. On a GPU it raises CheckpointError if columns have an
+        order, since each expert would have its own, and InvalidParams in float32, where products of
+        many rows are wrong with Triton 3.6."""
         if self.has_order:
             return separate_experts(self, specs)
         spec = specs[0]
@@ -175,12 +174,13 @@ class Int4(ABC):
 
 
 def group_size_of(stated: Mapping[str, Any], name: str) -> int | None:
-    """The stated columns of a group; None for -1, a whole row. Raises CheckpointError."""
+    """The stated number of columns in a group; None for -1, a whole row. Raises CheckpointError."""
     return None if stated.get(name) == -1 else positive_int(stated, name)
 
 
 def check_int4(num_bits: int, group_size: int | None) -> None:
-    """Raise CheckpointError for other bits, and for groups that no product is written for."""
+    """Raise CheckpointError for another number of bits, and for group sizes that no product
+    supports."""
     if num_bits != _MOST_BITS:
         raise CheckpointError(
             f"integer weights of {num_bits} bits are not supported: only of {_MOST_BITS}"
@@ -209,7 +209,7 @@ def checked(
     message: str,
 ) -> Destination:
     """The destination of a tensor that may be missing, and of which nothing is kept. It raises
-    CheckpointError with `message` where `check` is false."""
+    CheckpointError with `message` if `check` is false."""
     nothing = weights.matrix.words.new_empty(0)
 
     def convert(stored: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def checked(
 
 
 def zero_bias(weights: Int4Weights) -> Destination:
-    """The destination of a bias of zeros, which older checkpoints hold for maps that have none."""
+    """The destination of a bias of zeros, which older checkpoints have for maps without bias."""
     return checked(
         weights,
         (weights.matrix.out_features,),
@@ -232,15 +232,14 @@ def zero_bias(weights: Int4Weights) -> Destination:
 
 
 def numbers_of_words(words: Tensor) -> Tensor:
-    """The numbers of 4 bits in words, the lowest bits first: int32 [..., N] → uint8 [..., 8 ·
-    N]."""
+    """The 4-bit numbers in words, the lowest bits first: int32 [..., N] → uint8 [..., 8 · N]."""
     octets = words.contiguous().view(torch.uint8)
     return torch.stack((octets & 15, octets >> 4), -1).flatten(-2)
 
 
 def num_words(num_features: int, what: str) -> int:
     """Number of words of 8 numbers that hold num_features. Raises CheckpointError, which names
-    `what`, where they do not fill their words."""
+    `what`, if the last word would not be full."""
     if num_features % 8:
         raise CheckpointError(
             f"{num_features} {what} features cannot be packed by 8: list the map as not quantized"

@@ -1,4 +1,4 @@
-"""Owns the rounding of a checkpoint that is not quantized to weights of 4 bits, as it is read."""
+"""Owns the rounding of unquantized checkpoints to 4-bit weights while they are read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _LARGEST, _MIDDLE = 15, 8
 
 @dataclass(frozen=True)
 class RoundedInt4(Int4):
-    """Rounds each number to the nearest of 16 that are evenly spaced, 0 among them: with zeros from
-    its group's smallest number to its largest; without, as far below 0 as above, but for one step.
+    """Rounds each number to the nearest of 16 evenly spaced values, 0 among them. With zeros these
+    span its group's smallest to largest number; without, they reach equally far below and above 0,
+    except for one step.
 
-    shares: of that range; of several, each group spans the one with the least squared error. What
-            lies outside is moved to its ends, and the other numbers are nearer to a step
+    shares: shares of that span to choose from; each group takes the one with the least squared
+            error. Numbers outside the chosen span are clamped to its ends, and the others are
+            rounded more finely
     """
 
     shares: tuple[float, ...] = (1.0,)
@@ -31,7 +33,7 @@ class RoundedInt4(Int4):
         matrix = weights.matrix
 
         def convert(stored: Tensor) -> Tensor:
-            """The rounded numbers; writes the scales and zeros too."""
+            """The rounded numbers; it writes the scales and zeros, too."""
             groups = _groups(stored.to(matrix.words.device), matrix.group_size)
             scales, zeros = self._steps(groups, matrix.scales.dtype)
             matrix.scales.copy_(scales.t())
@@ -63,15 +65,15 @@ class RoundedInt4(Int4):
 
 
 ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), ModuleList(frozenset({"lm_head"})))
-"""Rounds all but the output matrix, which stays as it is."""
+"""Rounds everything except the output matrix."""
 
 SYMMETRIC = RoundedInt4(128, has_zeros=False, shares=(1.0, 0.95, 0.9, 0.85, 0.8))
-"""A rounding that is less exact, and whose products take less time."""
+"""A less exact rounding, whose products are faster."""
 
 
 def _groups(weight: Tensor, group_size: int) -> Tensor:
     """The weights in groups: [out_features, in_features] → float32 [out_features, groups,
-    group_size]; the last group is filled up with 0."""
+    group_size]; the last group is padded with 0."""
     padded = F.pad(weight.float(), (0, -weight.shape[1] % group_size))
     return padded.unflatten(1, (-1, group_size))
 

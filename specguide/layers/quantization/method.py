@@ -1,4 +1,4 @@
-"""Owns the seam between a projection and the numbers it multiplies by: Quantization and
+"""Owns the seam between a projection and the form of its weights: Quantization and
 ProjectionWeights."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _GATED: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 ProjectionInput: TypeAlias = Any
-"""A tensor [T, in_features] of the model's dtype, or what the projection's `input_format` made of
-it; nobody else looks inside."""
+"""A tensor [T, in_features] of the model's dtype, or the result of the projection's `input_format`,
+which only that projection's weights can read."""
 
 
 def activated(gate_up: Tensor, activation: Activation) -> Tensor:
@@ -33,9 +33,9 @@ def activated(gate_up: Tensor, activation: Activation) -> Tensor:
 
 @dataclass(frozen=True)
 class MatrixSpec:
-    """What a quantization is told of a matrix that it is to hold.
+    """Describes a matrix that a quantization will hold.
 
-    names: full names of the checkpoint's maps that lie in it, as "model.layers.0.self_attn.q_proj"
+    names: full names of the checkpoint's maps in it, such as "model.layers.0.self_attn.q_proj"
     dtype: the dtype of inputs and products
     """
 
@@ -48,22 +48,22 @@ class MatrixSpec:
 
 
 class InputFormat(ABC):
-    """The form in which a quantization wants its inputs, which are made together with what comes
-    before."""
+    """The form in which a quantization wants its inputs. Inputs are converted in the same kernel as
+    the operation before, if possible."""
 
     @property
     def rounding(self) -> Float8Scaling | None:
-        """The rounding of rows to float8 that kernels before the product do; None: they leave
+        """The float8 rounding that kernels before the product apply to rows; None: they leave plain
         tensors."""
         return None
 
     @abstractmethod
     def of(self, x: ProjectionInput) -> ProjectionInput:
-        """The input of x [T, in_features]; what has the format already stays as it is."""
+        """The input made of x [T, in_features]; an x that already has the format is unchanged."""
 
     @abstractmethod
     def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> ProjectionInput:
-        """The input of `kernels.rms_norm` of x [T, in_features]."""
+        """The input made of `kernels.rms_norm` of x [T, in_features]."""
 
     @abstractmethod
     def of_added_norm(
@@ -74,21 +74,21 @@ class InputFormat(ABC):
         eps: float,
         peers: Peers | None = None,
     ) -> tuple[Tensor, ProjectionInput]:
-        """The sum that `kernels.add_rms_norm` gives, and the input of its norm."""
+        """The sum that `kernels.add_rms_norm` returns, and the input made of its norm."""
 
     @abstractmethod
     def of_gated(self, gate_up: Tensor, activation: Activation) -> ProjectionInput:
-        """The input of `activated(gate_up, activation)`."""
+        """The input made of `activated(gate_up, activation)`."""
 
 
 class ProjectionWeights(ABC):
-    """The weights of a linear map in the form in which one quantization holds them.
+    """The weights of a linear map in the form of one quantization.
 
-    A quantization writes `destinations`, `rows`, `columns` and `product`; the other products are
-    made from these, and are overridden where a kernel does better. A product reads nothing back to
-    the host, so that it can be captured in a CUDA graph.
+    A quantization implements `destinations`, `rows`, `columns` and `product`; the other products
+    build on these, and are overridden if a kernel does better. A product reads nothing back to the
+    host, so that it can be captured in a CUDA graph.
 
-    Inputs are tensors. A quantization with an `input_format` also takes what that makes.
+    Inputs are tensors. A quantization with an `input_format` also takes inputs of that format.
     """
 
     @property
@@ -121,8 +121,8 @@ class ProjectionWeights(ABC):
         self, x: ProjectionInput, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
         """The gated product: x [T, in_features] → activation(gate) · up [T, out_features / 2]. The
-        first half of the output features is the gate. wanted: the format that the reader wants;
-        None: a tensor"""
+        first half of the output features is the gate. wanted: the format that the next projection
+        wants; None: a tensor"""
         product = self.product(x)
         return (
             activated(product, activation)
@@ -132,7 +132,7 @@ class ProjectionWeights(ABC):
 
 
 class Quantization(Protocol):
-    """A form in which a checkpoint holds the weights of its projections."""
+    """A form in which a checkpoint stores the weights of its projections."""
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
         """Uninitialised memory, to be filled from a checkpoint."""

@@ -1,5 +1,5 @@
-"""Owns mxfp4, in which gpt-oss is published: experts of four bits with an exponent for each 32 of
-them (OCP Microscaling Formats 1.0), all else as it is."""
+"""Owns mxfp4, the format of gpt-oss: experts in 4-bit numbers with an exponent for every 32 of them
+(OCP Microscaling Formats 1.0); everything else is unquantized."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _KNOWN = ("quant_method", "modules_to_not_convert")
 
 @dataclass(frozen=True)
 class Mxfp4:
-    """Quantizes experts' matrices alone; their products take inputs as they are."""
+    """Quantizes only the experts' matrices; their products take unrounded inputs."""
 
     def create_weights(self, spec: MatrixSpec) -> PlainWeights:
         """Uninitialised weights of a projection, which is not quantized."""
         return UNQUANTIZED.create_weights(spec)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised weights of experts. Raises CheckpointError where a row has no whole number
+        """Uninitialised weights of experts. Raises CheckpointError if a row is not a whole number
         of groups."""
         spec = specs[0]
         num = len(specs)

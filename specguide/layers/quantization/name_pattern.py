@@ -1,8 +1,8 @@
 """Owns NamePattern: a regular expression over the names of modules, matched in bounded time.
 
-A checkpoint may bring any expression, and Python's `re` takes exponential time over some. Here each
-part of an expression maps the positions where it may begin to those where it may end, so that no
-position is tried twice.
+A checkpoint may contain any expression, and Python's `re` takes exponential time for some. Here
+each part of an expression maps the set of positions where it may begin to the set where it may end,
+so no position is tried twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Accepts = Callable[[str], bool]
 _LONGEST = 1000
 _MOST_REPEATS = 100
 _DEEPEST = 3
-"""Most repetitions within one another: each may take as many rounds as a name has characters."""
+"""Maximum nesting of repetitions: each level may take as many rounds as a name has characters."""
 
 _CLASSES: dict[str, _Accepts] = {
     "d": str.isdecimal,
@@ -34,21 +34,22 @@ _QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None
 class NamePattern:
     """The expression behind `re:` in a list of modules, in Python's syntax.
 
-    Known are literals, `.`, classes, groups, alternatives, repetitions, `^`, `$` and lookaheads.
+    Supported are literals, `.`, classes, groups, alternatives, repetitions, `^`, `$` and
+    lookaheads.
 
-    within: for a text model that is part of another: what `model.` is called in the whole
+    within: for a text model inside a larger one: what `model.` is called in the whole model
     """
 
     source: str
     within: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise CheckpointError where the expression is wrong, or asks for more than is known."""
+        """Raise CheckpointError if the expression is invalid, or uses an unsupported construct."""
         _parsed(self.source)
 
     def matches(self, name: str) -> bool:
-        """Whether the name begins with a match, as for `re.match`; within another model, whether
-        one of the module's names there does. Raises as `check`."""
+        """Whether the name begins with a match, as in `re.match`; within a larger model, whether
+        one of the names that the module has there does. Raises like `check`."""
         matched = _parsed(self.source)
         return any(matched(one, {0}) for one in self._spelled(name))
 
@@ -66,8 +67,8 @@ def _parsed(source: str) -> _Part:
 
 
 class _Parser:
-    """A parser by recursive descent: each method begins at `self.position`, and leaves it behind
-    what it has read."""
+    """A recursive-descent parser: each method begins at `self.position`, and moves it behind what
+    it has read."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -82,7 +83,7 @@ class _Parser:
         return part
 
     def _alternatives(self) -> tuple[_Part, int]:
-        """The part made of alternatives, and how deep repetitions are nested in it."""
+        """The part made of alternatives, and the nesting depth of repetitions in it."""
         options = [self._sequence()]
         while self._take("|"):
             options.append(self._sequence())
@@ -102,7 +103,7 @@ class _Parser:
         bounds = self._bounds()
         if bounds is None:
             return part, depth
-        self._take("?")  # which match is tried first makes no difference
+        self._take("?")  # lazy or greedy: which match is tried first makes no difference
         if depth == _DEEPEST:
             raise self._error(f"nests more than {_DEEPEST} repetitions")
         return _repeat(part, *bounds), depth + 1

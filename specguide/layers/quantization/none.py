@@ -1,4 +1,5 @@
-"""Owns PlainWeights, numbers to multiply by as they are, and Unquantized, which holds all in it."""
+"""Owns PlainWeights, unquantized weights, and Unquantized, the quantization that uses them
+everywhere."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from specguide.layers.quantization.method import (
 
 @dataclass(frozen=True, eq=False)
 class PlainWeights(ProjectionWeights):
-    """Weights as they are: weight [out_features, in_features], bias [out_features] or None."""
+    """Unquantized weights: weight [out_features, in_features], bias [out_features] or None."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -80,8 +81,8 @@ UNQUANTIZED = Unquantized()
 def empty_matrix(spec: MatrixSpec, *num: int) -> Tensor:
     """An uninitialised matrix [*num, out_features, in_features].
 
-    For float32 on a CPU the memory order is input-major: the products of a few tokens, which is
-    what decoding does, take a third less time that way.
+    For float32 on a CPU the memory order is input-major: products of a few tokens, as in decoding,
+    then take a third less time.
     """
     shape = (spec.out_features, spec.in_features)
     if spec.device.type == "cpu" and spec.dtype == torch.float32:

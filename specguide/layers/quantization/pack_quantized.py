@@ -1,4 +1,5 @@
-"""Owns the format "pack-quantized" of compressed-tensors: integer weights, inputs as they are."""
+"""Owns the format "pack-quantized" of compressed-tensors: integer weights and unquantized
+inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from specguide.layers.quantization.method import Quantization
 from specguide.layers.quantization.none import UNQUANTIZED
 
 _IN_GROUPS = ("group", "dynamic")
-"""Values of `actorder` with which groups are not of neighbouring columns."""
+"""Values of `actorder` with which the columns of a group need not be neighbours."""
 
 
 @dataclass(frozen=True)
