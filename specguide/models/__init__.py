@@ -1,5 +1,5 @@
-"""The models: a file for each family, the decoder that all of them are, draft heads,
-and how they are read from checkpoints."""
+"""The models: a file for each family, the decoder that they all share, draft heads, and how
+checkpoints are read."""
 
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder

@@ -1,4 +1,4 @@
-"""Owns the hidden states of a target's layers that a draft head reads, as a pass comes to them."""
+"""Owns AuxStates: the aux hidden states that a draft head reads, collected during a pass."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor
 class AuxStates:
     """The inputs of some layers in one pass over T tokens.
 
-    layers: the layers whose input is wanted, as in Decoder.forward
-    found:  the inputs [T, hidden_size] that the pass has come to, by layer
+    layers: the layers whose input is wanted, numbered as in Decoder.forward
+    found:  the inputs [T, hidden_size] that the pass has reached so far, by layer
     """
 
     layers: tuple[int, ...]
     found: dict[int, Tensor] = field(default_factory=dict)
 
     def beside(self, hidden: Tensor, scale: float) -> Tensor:
-        """All inputs side by side, times `scale`: [T, len(layers) · hidden_size]. To be called once
-        the pass has come to all. hidden: any state of the pass, [T, hidden_size]"""
+        """All inputs side by side, times `scale`: [T, len(layers) · hidden_size]. Call it once the
+        pass has reached all of them. hidden: any state of the pass, [T, hidden_size]"""
         if not self.layers:
             return hidden[:, :0]
         states = torch.cat([self.found[layer] for layer in self.layers], dim=-1)

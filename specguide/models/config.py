@@ -19,8 +19,8 @@ from specguide.layers.quantization import (
 )
 from specguide.layers.rope import RopeConfig
 
-# More than any model has. What lies below is compared with the shapes in the files before memory is
-# taken.
+# More than any model has. Smaller values are checked against the shapes in the files before memory
+# is allocated.
 LARGEST = {
     "vocab_size": 2**26,
     "hidden_size": 2**22,
@@ -35,24 +35,25 @@ LARGEST = {
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The configuration of a decoder. A family that states more has a subclass of its own.
+    """The configuration of a decoder. A family that states more has a subclass.
 
     architecture:            name of the family, as in `architectures`
-    intermediate_size:       features within a feed-forward layer; with experts, those of all
-                             experts of a token together
+    intermediate_size:       features within a feed-forward layer; with experts, of all experts of a
+                             token together
     qkv_bias, out_bias:      biases of the attention
     mlp_bias:                biases of the feed-forward layers
     qk_norm:                 each query and key head is normalised
-    sliding_windows:         per layer, tokens, or None where the layer sees all before it
+    sliding_windows:         per layer: tokens, or None if the layer sees all tokens before
     max_position_embeddings: longest context, tokens
     embedding_scale:         factor on the embeddings
     stream_scale:            hidden states of the checkpoint ÷ those of the residual stream here
     logits_scale:            factor on the logits
-    cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
+    cache_scheme:            how the checkpoint wants keys and values cached; None: in the model's
+                             dtype
     eos_token_ids:           from generation_config.json, else config.json; may be empty
-    num_mtp_layers:          layers that its checkpoint has behind its own, which predict further
-                             tokens
-    has_encoders:            its folder holds encoders too, see `multimodal`
+    num_mtp_layers:          layers of a multi-token-prediction head that the checkpoint has behind
+                             the model's own
+    has_encoders:            its folder also contains encoders, see `multimodal`
     """
 
     architecture: str
@@ -90,12 +91,13 @@ class ModelConfig:
         max_position_embeddings: int = 2048,
         **own: Any,
     ) -> Self:
-        """Read from config.json what every family states in the same way. Raises CheckpointError.
+        """Read the fields of config.json that every family states in the same way. Raises
+        CheckpointError.
 
         fields:   the fields of config.json; the first of its `architectures` is the family's
-        head_dim: the size of a head where config.json states none; None: hidden_size /
+        head_dim: the size of a head if config.json states none; None: hidden_size /
                   num_attention_heads
-        max_position_embeddings: longest context where config.json states none
+        max_position_embeddings: longest context if config.json states none
         own:      what the family has read itself, by the name of the field here
         """
         max_positions = size(fields, "max_position_embeddings", max_position_embeddings)
@@ -141,8 +143,8 @@ def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> in
 
 
 def _num_mtp_layers(fields: Mapping[str, Any]) -> int:
-    """The stated number of the head's layers; 0 for a value that is no such number, which the head
-    refuses where one is asked for."""
+    """The stated number of layers in the MTP head; 0 for an invalid value, which is refused only
+    when the head is asked for."""
     stated = fields.get("num_nextn_predict_layers")
     return stated if type(stated) is int and 0 < stated <= LARGEST["num_hidden_layers"] else 0
 

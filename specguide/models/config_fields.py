@@ -1,15 +1,15 @@
-"""Owns which fields of a config.json are harmless, which change the arithmetic, and what becomes of
-unknown ones.
+"""Owns how each field of a config.json is treated: read, ignored, required to be neutral, or, if it
+is unknown, refused or warned of.
 
-A model that computes something else than its config.json says gives wrong text without a word, so a
-field is taken in one of these ways:
+A model that computes something other than its config.json says produces wrong text without any
+error. So each field is treated in one of these ways:
 
 - What is implemented is read: READ by all families, and what a Family names by that family.
-- What has no part in a forward pass (training, token ids, generation, bookkeeping) is left aside.
-- What changes the arithmetic in some published model must do nothing here: be absent, or one of the
-  values of NEUTRAL.
-- What nobody has heard of is left aside where it is null, false or empty. Otherwise its name
-  decides: one that speaks of arithmetic is refused, any other is warned of.
+- What has no part in a forward pass (training, token ids, generation, bookkeeping) is ignored.
+- What changes the arithmetic of some published model must have no effect here: it must be absent,
+  or have one of the values in NEUTRAL.
+- An unknown field is ignored if it is null, false or empty. Otherwise its name decides: if it
+  sounds like arithmetic, the field is refused; any other field causes a warning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ONE = (None, 1)
 _NONE = (None, False, 0)
 
 NEUTRAL: dict[str, Collection[Any]] = {
-    # weights that are not numbers to multiply by
+    # quantized weights in formats that are not read
     **dict.fromkeys(("compression_config", "quantization", "quant_config"), (None,)),
     # activations and norms
     **dict.fromkeys(
@@ -116,7 +116,7 @@ NEUTRAL: dict[str, Collection[Any]] = {
         ),
         _NONE,
     ),
-    # who sees whom
+    # which tokens attend to which
     **dict.fromkeys(("is_causal", "causal"), _ON),
     **dict.fromkeys(
         (
@@ -164,7 +164,7 @@ NEUTRAL: dict[str, Collection[Any]] = {
     "no_rope_layer_interval": _NONE,
     "position_embedding_type": (None, "rope", "rotary"),
     **dict.fromkeys(("use_rotary_pos_emb", "use_rope"), _ON),
-    # layers of another kind
+    # layers of other kinds
     **dict.fromkeys(
         (
             "use_qk_norm",
@@ -193,7 +193,7 @@ NEUTRAL: dict[str, Collection[Any]] = {
     **dict.fromkeys(("text_config", "vision_config", "audio_config", "dflash_config"), (None,)),
 }
 
-# bookkeeping, implementations, training, lengths that others read, tasks, generation
+# bookkeeping, implementations, training, lengths that other code reads, tasks, generation
 HARMLESS = _names("""
     model_type auto_map transformers_version torch_dtype dtype torchscript use_bfloat16
     tokenizer_class transformers.js_config is_llama_config _name_or_path _commit_hash _auto_class
@@ -216,14 +216,14 @@ HARMLESS = _names("""
     suppress_tokens begin_suppress_tokens
 """)
 
-# what acts in training alone, and ids of tokens
+# what has an effect only in training, and ids of tokens
 _HARMLESS_NAMES = re.compile(
     r".*(dropout|_pdrop|layerdrop|_drop_rate).*|(initializer|init)_.*|.*_init_(std|range)"
     r"|.*loss.*|.*jitter_noise|.*token_(ids?|index)"
 )
 
-# In which words the authors of models speak of arithmetic: somewhere within a name, or at the start
-# of a word of it.
+# Words that model authors use for arithmetic, found anywhere in a name, or at the start of one of
+# its words.
 _ARITHMETIC_NAMES = re.compile(
     "attn|attention|norm|scal|softcap|soft_cap|window|expert|quant"
     "|(^|[_.-])(rope|rotary|posit|eps|multipl|factor|alpha|beta|theta|cap|clip|clamp|limit|bias|act($|_|ivat)|residual"
@@ -240,11 +240,11 @@ def check_fields(
     strict: bool = False,
 ) -> None:
     """Raise CheckpointError for the first field that asks for more than is implemented; warn of
-    unknown ones.
+    unknown fields.
 
-    known:   names that the caller reads, beside READ
-    neutral: values that do nothing, where they differ from NEUTRAL
-    strict:  raise for unknown ones too
+    known:   names that the caller reads, besides READ
+    neutral: values without effect, where they differ from NEUTRAL
+    strict:  raise for unknown fields, too
     """
     values = {**NEUTRAL, **(neutral or {})}
     for name, value in config.items():
@@ -257,8 +257,8 @@ def check_fields(
 
 
 def check_neutral(config: Mapping[str, Any], neutral: Mapping[str, Collection[Any]]) -> None:
-    """Raise CheckpointError for the first field of `neutral` with a value other than those that do
-    nothing."""
+    """Raise CheckpointError for the first field of `neutral` whose value is not one of those
+    without effect."""
     for name, values in neutral.items():
         _check_neutral(name, config.get(name), values)
 

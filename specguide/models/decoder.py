@@ -1,4 +1,4 @@
-"""Owns Decoder, which every family is: embeddings, a family's layers, norm and output matrix."""
+"""Owns Decoder, which all families share: embeddings, a family's layers, norm and output matrix."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from specguide.models.weights import check_tied, check_weights, load_weights, we
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 
 MTP_PREFIX = "model.mtp_layers."
-"""Begins the names of the tensors of a multi-token-prediction head as MiMo has it, which a target's
-checkpoint may hold beside its own."""
+"""Prefix of the tensors of MiMo's multi-token-prediction head, which a target's checkpoint may
+contain beside its own."""
 
 _OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
 
 _DRAFT_POSITIONS = 128
-"""Positions behind the end of the context: drafts are proposed and verified there too, though none
-of them counts."""
+"""Positions beyond the end of the context: drafts are proposed and verified there too, though none
+of them is ever accepted."""
 
 _LARGEST_TABLE = 4 * 2**30
-"""Most bytes of a rotary table: 8 million positions of a head of 128 in bfloat16."""
+"""Maximum bytes of a rotary table: 8 million positions of a head of 128 in bfloat16."""
 
 
 class Decoder:
     """A decoder-only transformer over a paged KV cache.
 
-    config:        what it was built from
+    config:        the configuration it was built from
     embedding, lm_head: what a draft head may share
-    device, dtype: where and what its weights and hidden states are
-    ranks:         among which its layers are cut
+    device, dtype: of its weights and hidden states
+    ranks:         the ranks among which its layers are cut
     stage:         which of the layers it has
-    max_positions: longest sequence it serves, tokens
+    max_positions: longest sequence that it serves, tokens
 
-    `forward` allocates only activations, reads nothing back to the host and takes no branch on
+    `forward` allocates only activations, reads nothing back to the host and does not branch on
     data, so a CUDA graph can capture it.
     """
 
@@ -73,8 +73,8 @@ class Decoder:
         """Uninitialised weights; `load` reads a checkpoint.
 
         max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises
-                       InvalidParams when it is longer than that.
-        ranks, stage:  among which its layers are cut, and which of them it has
+                       InvalidParams if it is longer than that.
+        ranks, stage:  the ranks among which its layers are cut, and which layers it has
         """
         self.config = config
         self.device = torch.device(device)
@@ -120,13 +120,13 @@ class Decoder:
         stage: Stage = ONE_STAGE,
     ) -> Decoder:
         """Load from a Hugging Face folder: config.json and safetensors, one file or shards with
-        their index. Or from a GGUF file, dequantized.
+        their index. Or from a GGUF file, whose weights are dequantized.
 
-        quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
-                      read; None: they stay as they are
-        ranks, stage: as of the constructor
+        quantization: one of ONLINE: how the weights are quantized, tensor by tensor, while they are
+                      read; None: they are not
+        ranks, stage: see the constructor
         Raises CheckpointError that names the file and what is wrong with it, and InvalidParams for
-        a quantization that is unknown or that the folder does not allow.
+        an unknown quantization, or one that the folder does not allow.
         """
         folder = Path(folder)
         config = read_config(folder, quantization)
@@ -149,13 +149,13 @@ class Decoder:
         if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
-            decoder.has_cache_scales()  # raises where some layers lack theirs
+            decoder.has_cache_scales()  # raises if only some layers have scales
         return decoder
 
     @classmethod
     def skeleton(cls, config: ModelConfig) -> Decoder:
-        """Shapes without memory, on the meta device; files are compared with them before memory is
-        taken."""
+        """Shapes without memory, on the meta device; files are checked against them before memory
+        is allocated."""
         return cls(config, device="meta", max_positions=1)
 
     def forward(
@@ -171,9 +171,10 @@ class Decoder:
 
         input_ids:  int64 [T]
         aux_layers: layers whose input is wanted, 0 … num_layers, that is, the residual stream
-                    before layer i, the output of layer i - 1 (num_layers: of the last, before the
-                    final norm). This is what EAGLE-3 and its heads mean by a layer's hidden state.
-        outputs:    the tokens whose hidden states are returned, W of them; None: all, W = T
+                    before layer i, which is the output of layer i - 1 (num_layers: of the last
+                    layer, before the final norm). EAGLE-3 and its heads call this a layer's hidden
+                    state.
+        outputs:    the W tokens whose hidden states are returned; None: all, W = T
         Returns hidden [W, hidden_size] after the final norm, and the aux layers' inputs side by
         side [T, len(aux_layers) · hidden_size].
         """
@@ -194,12 +195,11 @@ class Decoder:
         aux: AuxStates,
         outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The residual stream [T, hidden_size] behind the layers that are here, and its
-        `last_norm`.
+        """The residual stream [T, hidden_size] behind this stage's layers, and its `last_norm`.
 
-        aux:     takes what is found here
-        outputs: the tokens for which the last layer computes more than keys and values, and whose
-                 stream is returned; None: all
+        aux:     collects the aux layers' inputs found here
+        outputs: the tokens whose stream is returned; for the others the last layer only computes
+                 keys and values; None: all
         """
         normed = self.layers[0].input_norm(hidden)
         rotary = {
@@ -235,19 +235,20 @@ class Decoder:
         return self.lm_head.forward(hidden)
 
     def logits_share(self, hidden: Tensor) -> Tensor | LogitsShare:
-        """As `logits`, or those of this rank's tokens, where ranks can choose one together."""
+        """The `logits`, or only those of this rank's tokens if ranks can choose a token
+        together."""
         return self.lm_head.forward_share(hidden)
 
     def has_cache_scales(self) -> bool:
-        """Whether its checkpoint says what keys and values in float8 are multiplied by; else that
-        is 1. Raises CheckpointError where it says so of some."""
+        """Whether its checkpoint has scales for a float8 KV cache; otherwise they are 1. Raises
+        CheckpointError if it has only some of them."""
         return have_scales([layer.attention.cache_scales for layer in self.layers])
 
     def fit_vocabulary(self, size: int) -> None:
-        """Serve beside a model of the same tokens whose vocabulary is padded to `size` ids.
+        """Serve beside a model with the same tokens whose vocabulary is padded to `size` ids.
 
-        From now on it reads every id below `size`, those that it has not like its last one, and
-        gives logits of none beyond `size`.
+        From now on it accepts every id below `size`, and treats ids that it lacks like its last
+        one; it returns no logits for ids from `size` on.
         """
         self.lm_head.fit_vocabulary(size)
         self.embedding.fit_vocabulary(size)
@@ -257,9 +258,9 @@ class Decoder:
         return merged(self.embedding, self.norm, self.lm_head, *self.layers)
 
     def rope_table_for(self, layer: ModelConfig) -> Tensor:
-        """The rotary table of a draft head's layer, as long as this model's: heads are published
-        with a shorter max_position_embeddings than they serve. Raises CheckpointError where its
-        kind has no such length."""
+        """The rotary table for a draft head's layer, as long as this model's: heads are published
+        with a smaller max_position_embeddings than they serve. Raises CheckpointError if a rope of
+        its kind cannot be that long."""
         if layer.rope in self._rope_tables and layer.head_dim == self.config.head_dim:
             return self._rope_tables[layer.rope]
         if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
@@ -275,7 +276,7 @@ class Decoder:
 
 
 def _is_left_aside(config: ModelConfig, name: str) -> bool:
-    """A tensor that a checkpoint may hold, and the model has no use for."""
+    """Whether a tensor may be in a checkpoint, although the model does not use it."""
     return (
         name.endswith("rotary_emb.inv_freq")
         or _is_of_mtp(name, config)
@@ -285,14 +286,16 @@ def _is_left_aside(config: ModelConfig, name: str) -> bool:
 
 
 def _is_of_mtp(name: str, config: ModelConfig) -> bool:
-    """DeepSeek's layers that predict further tokens are numbered on behind the model's own."""
+    """Whether it belongs to an MTP layer: DeepSeek numbers these on behind the model's own
+    layers."""
     first, num_behind = config.num_layers, config.num_mtp_layers
     behind = tuple(f"model.layers.{first + index}." for index in range(num_behind))
     return name.startswith((MTP_PREFIX, *_OTHER_MTP_PREFIXES, *behind))
 
 
 def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:
-    """Raise InvalidParams where the model has fewer, or its rotary table would be too large."""
+    """Raise InvalidParams if the model has fewer positions, or its rotary table would be too
+    large."""
     if max_positions > config.max_position_embeddings:
         raise InvalidParams(
             f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "

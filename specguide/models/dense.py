@@ -1,4 +1,4 @@
-"""Owns the layers that the dense families share; they differ in what their ModelConfig says."""
+"""Owns the layers that the dense families share; the families differ only in their ModelConfig."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_layer(
 def layer_around(
     feed_forward: FeedForward, config: ModelConfig, index: int, place: Placement
 ) -> DecoderLayer:
-    """The same layer around another feed-forward layer."""
+    """The same layer with a different feed-forward layer."""
     attention = _attention(config, index, place)
 
     def norm(name: str, output: InputFormat | None) -> RmsNorm:
@@ -57,7 +57,8 @@ class SandwichNorms(NamedTuple):
 def sandwich_layer(
     mlp: GatedMlp, config: ModelConfig, index: int, place: Placement, names: SandwichNorms
 ) -> SandwichLayer:
-    """A layer with norms behind attention and MLP, and before them where `names` has such norms."""
+    """A layer with norms behind attention and MLP, and also before them if `names` has such
+    norms."""
     attention = _attention(config, index, place)
 
     def norm(name: str, output: InputFormat | None = None) -> RmsNorm:

@@ -14,8 +14,7 @@ from specguide.models.eagle3_config import Eagle3Config
 
 @dataclass(frozen=True, eq=False)
 class DraftVocabulary:
-    """The two tables of a pruned vocabulary, as they are published; a table that the checkpoint
-    does not have is None.
+    """The two published tables of a pruned vocabulary; a table that the checkpoint lacks is None.
 
     num_drafts: tokens that the head can propose
     vocab_size: size of the target's vocabulary
@@ -46,7 +45,7 @@ class DraftVocabulary:
 
     def target_ids(self) -> Tensor:
         """Target id of each draft id, int64 [num_drafts]: target = draft + d2t[draft]. Raises
-        CheckpointError where the tables contradict."""
+        CheckpointError if the tables contradict each other."""
         if self.d2t is None:
             return torch.arange(self.num_drafts)
         target_ids = torch.arange(self.num_drafts) + self.d2t

@@ -38,19 +38,20 @@ from specguide.models.weights import (
 
 
 class Eagle3Head:
-    """Transformer layers, mostly one, that continue the target's features.
+    """Transformer layers, mostly a single one, that continue the target's features.
 
-    A draft step at position p reads the embedding of token p + 1 beside the feature of position p,
-    and gives the feature of position p + 1, from which token p + 2 is proposed. The first features
-    are fused from the target's aux hidden states, the following ones are the head's own, or, of a
-    P-EAGLE head, all the same `mask_feature`.
+    A draft step at position p reads the embedding of token p + 1 together with the feature of
+    position p, and computes the feature of position p + 1, from which token p + 2 is proposed. The
+    first features are fused from the target's aux hidden states, and the following ones are the
+    head's own outputs. In a P-EAGLE head the following ones are all the same `mask_feature`.
 
     config:        the layers' shape
-    aux_layers:    the layers for which the target's `forward` is to be asked
+    aux_layers:    the aux layers to ask for in the target's `forward`
     target_ids:    int32 [draft_vocab_size], the target id of each draft id
-    ranks:         among which its layers are cut: the target's, or one where they cannot be
-    mask_token_id: of a P-EAGLE head, stands for a token that is not known yet; None: of another
-    mask_hidden:   of a P-EAGLE head, [num_aux_layers · target hidden], stands for the aux hidden
+    ranks:         the ranks among which its layers are cut: the target's, or one if they cannot be
+                   cut
+    mask_token_id: in a P-EAGLE head, the id of a token that is not known yet; None for other heads
+    mask_hidden:   in a P-EAGLE head, [num_aux_layers · target hidden], stands for the aux hidden
                    states of such a token
     """
 
@@ -72,7 +73,7 @@ class Eagle3Head:
         self._continues_norm = norms.output
         self.mask_token_id = config.mask_token_id
         self.mask_hidden = place.empty(len(self.aux_layers) * config.target_hidden_size)
-        # On the meta device itself, arange would import sympy, which takes most of a second.
+        # On the meta device arange would import sympy, which takes most of a second.
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32).to(self.device)
         self.rope_table = target.rope_table_for(layer)
         self._own = self._share(config, target, present, place)
@@ -80,7 +81,7 @@ class Eagle3Head:
     def _share(
         self, config: Eagle3Config, target: Decoder, present: Eagle3Parts, place: Placement
     ) -> list[HasDestinations]:
-        """Embeddings and output matrix, the target's or its own; returns its own."""
+        """Set embeddings and output matrix, the target's or its own; returns its own."""
         layer = config.layer
         self.embedding, self.lm_head = target.embedding, target.lm_head
         if present.embed_tokens:
@@ -106,13 +107,13 @@ class Eagle3Head:
         """Load from a folder with config.json and model.safetensors (or shards, or
         pytorch_model.bin).
 
-        The embeddings and, where the vocabulary is not pruned, the output matrix are the target's
-        when the folder has none; where config.json ties the two, the output matrix is the
-        embeddings. `device` and `dtype` are the target's. Raises CheckpointError that names what is
-        wrong, or does not fit the target, and InvalidParams for another device or dtype than the
-        target's, or an unknown quantization.
+        If the folder has no embeddings, the target's are used; likewise the output matrix, unless
+        the vocabulary is pruned. If config.json ties the two, the output matrix is the embeddings.
+        `device` and `dtype` are the target's. Raises CheckpointError that names what is wrong or
+        does not fit the target, and InvalidParams for a device or dtype other than the target's, or
+        an unknown quantization.
 
-        quantization: of ONLINE_HEADS: what the weights are turned into as they are read
+        quantization: one of ONLINE_HEADS: how the weights are quantized while they are read
         """
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
@@ -146,8 +147,8 @@ class Eagle3Head:
     @cached_property
     @torch.inference_mode()
     def mask_feature(self) -> Tensor:
-        """The feature that stands for one that is not known yet, [1, hidden]: `fuse` of
-        `mask_hidden`. Only a P-EAGLE head that is loaded has it."""
+        """The feature that stands for an unknown one, [1, hidden]: `fuse` of `mask_hidden`. Only a
+        loaded P-EAGLE head has it."""
         return self.fuse(self.mask_hidden[None])
 
     def forward(
@@ -158,14 +159,15 @@ class Eagle3Head:
         cache: KVCache,
         outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """One pass over T positions; stores their keys and values in `cache`, a layer each.
+        """One pass over T positions; stores their keys and values in `cache`, one layer of it for
+        each layer.
 
         input_ids: int32 or int64 [T], the token *after* each position
         features:  the feature of each position [T, hidden], from `fuse` or from this method
         context:   its position_ids are the features' positions
-        outputs:   the tokens whose next features are returned, W of them; None: all
-        Returns the next positions' features [W, hidden], and what `draft_logits` turns into
-        proposals.
+        outputs:   the W tokens whose next features are returned; None: all
+        Returns the next positions' features [W, hidden], and the normed features [W, hidden] from
+        which `draft_logits` computes proposals.
         """
         *states, last = self._states(context, cache)
         states = [*states, last._replace(outputs=outputs)]
@@ -173,7 +175,7 @@ class Eagle3Head:
         hidden, normed = self.first((self.embedding, input_ids), features, next_norms[0], states[0])
         for layer, next_norm, state in zip(self.others, next_norms[1:], states[1:], strict=True):
             hidden, normed = layer(hidden, normed, next_norm, state)
-        assert isinstance(normed, Tensor)  # the last norm is read by an output matrix
+        assert isinstance(normed, Tensor)  # the output matrix reads the last norm
         return (normed if self._continues_norm else hidden), normed
 
     def store(
@@ -205,8 +207,8 @@ class Eagle3Head:
         return self.lm_head.forward(normed)
 
     def destinations(self) -> dict[str, Destination]:
-        """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables
-        not included."""
+        """Where each tensor of a checkpoint goes, by its published name, except the vocabulary's
+        tables."""
         own = merged(self.fusion, self.first, *self.others, self.norm, *self._own)
         if self.mask_token_id is None:
             return own
@@ -218,7 +220,7 @@ class Eagle3Head:
 
 
 def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
-    """The first layer and those that follow, with uninitialised weights."""
+    """The first layer and the following ones, with uninitialised weights."""
     layer = config.layer
     before = config.norms.before_residual
     first = FirstLayer.create(place.within("midlayer"), layer, norm_before_residual=before)
@@ -229,7 +231,7 @@ def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
 
 
 def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
-    """The configuration of a head whose weights are quantized as they are read; see
+    """The configuration of a head whose weights are quantized while they are read; see
     `Eagle3Head.load`."""
     if quantization is None:
         return config
@@ -237,7 +239,7 @@ def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
 
 
 def _is_left_aside(name: str) -> bool:
-    """Whether a tensor is one that a checkpoint may hold, and the head has no use for."""
+    """Whether a tensor may be in a checkpoint, although the head does not use it."""
     return name.endswith("rotary_emb.inv_freq")
 
 
@@ -251,7 +253,7 @@ def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> N
 
 
 def _check_fit(config: Eagle3Config, target: ModelConfig, present: Eagle3Parts) -> None:
-    """Raise CheckpointError where head and target cannot work together."""
+    """Raise CheckpointError if head and target cannot work together."""
     hidden_size, vocab_size = config.layer.hidden_size, config.layer.vocab_size
     if vocab_size != target.vocab_size:
         raise CheckpointError(

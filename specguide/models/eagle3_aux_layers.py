@@ -1,4 +1,4 @@
-"""Owns which hidden states of its target an EAGLE-3 head reads, in the spellings in use."""
+"""Owns which hidden states of its target an EAGLE-3 head reads, in all spellings in use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import mapping, positive_int, shown
 
-# The layers of the target whose hidden states the head reads, and what such a number counts: 0, the
-# inputs of layers; 1, their outputs, which are the inputs of the layers that follow.
+# Fields that state the aux layers, and what their numbers count: 0, the inputs of layers; 1, their
+# outputs, which are the inputs of the next layers.
 _LAYERS_AT_TOP = {
     "eagle_aux_hidden_state_layer_ids": 0,
     "aux_hidden_state_layer_ids": 0,
@@ -19,11 +19,12 @@ _LAYERS_IN_EAGLE_CONFIG = dict.fromkeys(_LAYERS_AT_TOP, 1)
 
 
 def stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The aux layers that config.json states, whatever it calls them, as inputs of layers; negative
-    ones count from the last layer's output, which is -1. None where config.json states none. Raises
+    """The aux layers that config.json states, under any name, counted as inputs of layers; negative
+    ones count from the last layer's output, which is -1. None if config.json states none. Raises
     CheckpointError.
 
-    Where outputs are counted, -1 comes before the first layer's, which is 0: it is the embeddings.
+    If outputs are counted, the first layer's output is 0 and -1 is the output before it: the
+    embeddings.
     """
     stated = set()
     for place, offsets in (
@@ -48,10 +49,10 @@ def stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def tapped_layers(stated: tuple[int, ...] | None, num_layers: int) -> tuple[int, ...]:
-    """The layers of a target of `num_layers` to tap; by default its 2nd, middle and last but 3rd,
-    as EAGLE-3 was published.
+    """The aux layers in a target of `num_layers` layers; by default its 2nd, its middle one and its
+    last but 3rd, as in the EAGLE-3 paper.
 
-    Raises CheckpointError when the target has no such layers.
+    Raises CheckpointError if the target has no such layers.
     """
     layers = tuple(
         layer + num_layers + 1 if layer < 0 else layer

@@ -1,5 +1,4 @@
-"""Owns Eagle3Config: what the config.json of an EAGLE-3 head says, in the spellings that are in
-use."""
+"""Owns Eagle3Config: what the config.json of an EAGLE-3 head says, in all spellings in use."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ from specguide.models.registry import config_of
 
 @dataclass(frozen=True)
 class Eagle3Norms:
-    """The norms that a head has beside those of its layers; the last three are EAGLE-3.1's.
+    """The norms of a head besides those of its layers; the last three are EAGLE-3.1's.
 
     before_residual: the residual of the first layer is the normed feature (`norm_before_residual`)
     last:            a norm before the output matrix (`use_last_layernorm`)
     joint:           one over all aux hidden states together (`norm_before_fc`)
-    each:            one over each of them (`fc_norm`)
+    each:            one over each aux hidden state (`fc_norm`)
     output:          a step continues the last norm's output, not its input (`norm_output`)
     """
 
@@ -58,13 +57,13 @@ class Eagle3Config:
     """The configuration of an EAGLE-3 head.
 
     layer:                its transformer layers; layer.vocab_size is the target's
-    draft_vocab_size:     tokens that it can propose
+    draft_vocab_size:     number of tokens that it can propose
     target_hidden_size:   size of the target's hidden states, which it reads
-    norms:                the norms that it has beside those of its layers
-    tie_word_embeddings:  without an output matrix of its own, it takes the matrix of its embeddings
+    norms:                its norms besides those of its layers
+    tie_word_embeddings:  if it has no output matrix, it uses its embeddings' matrix
     stated_layers:        the aux layers as `Decoder.forward` counts them (a layer's input),
                           negative ones from the end; None: the default
-    mask_token_id:        id that a P-EAGLE head reads where a token is not known yet; None for
+    mask_token_id:        the id that a P-EAGLE head reads in place of an unknown token; None for
                           other heads
     """
 
@@ -78,10 +77,9 @@ class Eagle3Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any], parts: Eagle3Parts | None = None) -> Eagle3Config:
-        """Read from the contents of config.json; raises CheckpointError, also for a field that is
-        unknown.
+        """Read the contents of config.json. Raises CheckpointError, also for an unknown field.
 
-        parts: what the tensors say; None: those of the head as it was first published
+        parts: what the tensors say; None: the parts of the head as first published
         """
         parts = parts or Eagle3Parts()
         check_kind(config)
@@ -110,13 +108,13 @@ class Eagle3Config:
         )
 
     def aux_layers(self, num_target_layers: int) -> tuple[int, ...]:
-        """The layers of the target to tap; raises CheckpointError when it has no such layers."""
+        """The aux layers in the target; raises CheckpointError if it has no such layers."""
         return tapped_layers(self.stated_layers, num_target_layers)
 
 
 def _layer_fields(config: Mapping[str, Any], parts: Eagle3Parts) -> dict[str, Any]:
-    """The fields that a Llama states. The architecture is not looked at: heads are published under
-    their target's, whose rope may be of three positions."""
+    """The fields that a Llama states. The architecture is not read: heads are published under their
+    target's architecture, whose rope may have three positions."""
     ropes = ("rope_scaling", "rope_parameters")
     return {
         **config,

@@ -1,5 +1,4 @@
-"""Owns which fields the config.json of an EAGLE-3 head may have, over the places in which they are
-stated."""
+"""Owns which fields the config.json of an EAGLE-3 head may have, and where they may be stated."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ from specguide.models.config_fields import check_neutral
 from specguide.models.eagle3_parts import Eagle3Parts
 from specguide.models.windows import read_layer_types
 
-# Variants of the head, which compute something else. Each must be absent or one of these values.
+# Variants of the head that compute something else. Each must be absent or one of these values.
 NEUTRAL: dict[str, Collection[Any]] = {
     "use_aux_hidden_state": (None, True),
     "use_input_layernorm_in_first_layer": (None, True),
     "use_mtp_layernorm": (None, False),
     "parallel_draft_step": (None, 1),
     "bias": (None, False),
-    "decoder_sparse_step": (None, 1),  # of its target's experts
+    "decoder_sparse_step": (None, 1),  # for its target's experts
 }
 
 _KIND = "speculators_model_type"
@@ -30,8 +29,8 @@ _OTHER_HEADS = re.compile("dflash|dspark|domino|medusa|hydra|mlpspeculator|xpres
 
 MASK_TOKENS = ("pard_token", "ptd_token_id", "mask_token_id")
 
-# Beside what a dense decoder states; the second half tells where a head comes from, and how it was
-# trained.
+# Fields besides those of a dense decoder; the second half says where a head comes from, and how it
+# was trained.
 KNOWN = frozenset(
     (
         *NEUTRAL,
@@ -71,18 +70,18 @@ KNOWN = frozenset(
 _OF_SPECULATORS = frozenset(
     ("algorithm", "default_proposal_method", "proposal_methods", "verifier")
 )
-"""Fields that `speculators_config` may have: they say how heads of its library are served by
-default."""
+"""Fields that `speculators_config` may have: they are that library's defaults for serving a
+head."""
 
-# What `eagle_config` says of the target's layers is read where it stands.
+# The target's layers in `eagle_config` are read in their own place.
 _LAYERS = frozenset(
     ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
 )
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config.json on one level, with the layer's settings that `speculators` nests, and what
-    `eagle_config` says beside the target's layers."""
+    """A config.json flattened to one level: with the layer's settings that `speculators` nests, and
+    the fields of `eagle_config` other than the target's layers."""
     nested = mapping(config, "transformer_layer_config")
     if nested and "norm_before_residual" not in config:
         raise CheckpointError(
@@ -102,7 +101,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_kind(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for a drafter of another kind, and name the kind."""
+    """Raise CheckpointError for another kind of drafter, and name that kind."""
     check_neutral(config, {_KIND: _KINDS})
     served = mapping(config, "speculators_config")
     check_neutral(served, {"algorithm": _KINDS})
@@ -118,8 +117,8 @@ def check_kind(config: Mapping[str, Any]) -> None:
 
 
 def check_variant(config: Mapping[str, Any], parts: Eagle3Parts) -> None:
-    """Raise CheckpointError where a flattened config asks for what is not implemented, or
-    contradicts the tensors."""
+    """Raise CheckpointError if a flattened config asks for what is not implemented, or contradicts
+    the tensors."""
     biased = {"bias": (None, False, True)} if parts.fc_bias else {}
     check_neutral(config, {**NEUTRAL, **biased})
     if flag(config, "fc_norm") and flag(config, "norm_before_fc"):
@@ -136,8 +135,8 @@ def check_variant(config: Mapping[str, Any], parts: Eagle3Parts) -> None:
 
 
 def mask_token(config: Mapping[str, Any], parts: Eagle3Parts, vocab_size: int) -> int | None:
-    """The id that a P-EAGLE head reads for a token which is not known yet; None for another head.
-    Raises CheckpointError where it is missing, or outside the vocabulary."""
+    """The id that a P-EAGLE head reads in place of an unknown token; None for other heads. Raises
+    CheckpointError if it is missing or outside the vocabulary."""
     is_parallel = config.get(_KIND) == _PARALLEL or flag(config, "parallel_drafting")
     if not parts.mask_hidden:
         if is_parallel:
@@ -157,11 +156,12 @@ def mask_token(config: Mapping[str, Any], parts: Eagle3Parts, vocab_size: int) -
 
 
 def sliding_windows(config: Mapping[str, Any], num_layers: int) -> tuple[int | None, ...]:
-    """The window of each of the head's layers. Raises CheckpointError where the fields contradict.
+    """The window of each of the head's layers. Raises CheckpointError if the fields contradict each
+    other.
 
-    `layer_types` decides where it is stated; of more, the first entries are the head's, as in vLLM.
-    Otherwise a window is in use unless `use_sliding_window` says no, which is the default where
-    Qwen's `max_window_layers` stands.
+    If `layer_types` is stated it decides; if it is too long, its first entries are the head's, as
+    in vLLM. Otherwise a window is used unless `use_sliding_window` is false, which is its default
+    if Qwen's `max_window_layers` is present.
     """
     layer_types = read_layer_types(config)
     first = config.get("max_window_layers")

@@ -1,5 +1,5 @@
-"""Owns the layers of an EAGLE-3 head that no decoder has: how the target's hidden states come in,
-and the first layer, which reads a token beside them."""
+"""Owns the parts of an EAGLE-3 head that no decoder has: the fusion of the target's hidden states,
+and the first layer, which reads them together with a token."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Fusion:
     """The map from the target's aux hidden states, side by side, to one feature.
 
     fc:         num_layers · target hidden → hidden
-    joint_norm: norm over all of them together before the map, `norm_before_fc`; None: no such norm
-    each_norm:  norm over each of them, weight [num_layers, target hidden], `fc_norm`; None likewise
+    joint_norm: norm over all states together before the map, `norm_before_fc`; None: no such norm
+    each_norm:  norm over each state, weight [num_layers, target hidden], `fc_norm`; None: no such
+                norm
     """
 
     fc: Projection
@@ -70,7 +71,7 @@ class Fusion:
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """A decoder layer whose attention reads a normed token beside a normed feature.
+    """A decoder layer whose attention reads a normed token embedding beside a normed feature.
 
     norm_before_residual: the residual is the normed feature, not the feature
     """
@@ -108,11 +109,10 @@ class FirstLayer:
         next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
-        """The layer's output and the `next_norm` of it, for all tokens or for the state's
-        `outputs`.
+        """The layer's output and its `next_norm`, for all tokens or for the state's `outputs`.
 
-        tokens:   embeddings, and the ids [T] to look up there
-        features: the features [T, hidden] to read beside them
+        tokens:   the embeddings, and the ids [T] to look up in them
+        features: the features [T, hidden] that are read beside them
         """
         inputs = self._inputs(tokens, features)
         residual = inputs.chunk(2, dim=-1)[1] if self.norm_before_residual else features
@@ -128,7 +128,7 @@ class FirstLayer:
         self.attention.store(self._inputs(tokens, features), state)
 
     def _inputs(self, tokens: tuple[Embedding, Tensor], features: Tensor) -> Tensor:
-        """Normed tokens beside normed features, [T, 2 · hidden]."""
+        """Normed embeddings beside normed features, [T, 2 · hidden]."""
         embedding, input_ids = tokens
         inputs = torch.empty(
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device

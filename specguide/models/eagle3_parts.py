@@ -1,4 +1,4 @@
-"""Owns Eagle3Parts: what the tensors of an EAGLE-3 head say of it, by their names."""
+"""Owns Eagle3Parts: what the names of an EAGLE-3 head's tensors say about it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _FIRST_LAYER = "midlayer."
 
 @dataclass(frozen=True)
 class Eagle3Parts:
-    """The parts that a head has of those that it may leave out, and its number of layers.
+    """Which of the optional parts a head has, and its number of layers.
 
-    Heads are published under their target's config.json, so the number of layers and the norms of
-    queries and keys are as the tensors have them.
+    Heads are published with their target's config.json, so the number of layers, and whether
+    queries and keys are normalised, are read from the tensors.
 
     embed_tokens, lm_head: embeddings and output matrix of its own
     d2t, t2d:    the tables of a pruned vocabulary
     fc_bias:     bias of the map that fuses the aux hidden states
-    qk_norm:     each query and key head is normalised, as Qwen3 has it
-    mask_hidden: what stands for the hidden states of tokens that are not known yet (P-EAGLE)
+    qk_norm:     each query and key head is normalised, as in Qwen3
+    mask_hidden: stands for the hidden states of unknown tokens (P-EAGLE)
     """
 
     embed_tokens: bool = False
@@ -36,13 +36,13 @@ class Eagle3Parts:
 
     @property
     def holds_both_matrices(self) -> bool:
-        """Whether it holds embeddings and an output matrix of the same vocabulary."""
+        """Whether it has both embeddings and an output matrix, for the same vocabulary."""
         return self.embed_tokens and self.lm_head and not self.d2t
 
     @classmethod
     def of(cls, names: Collection[str]) -> Eagle3Parts:
-        """The parts of a checkpoint that holds tensors of these names, as `canonical` writes them.
-        Raises CheckpointError for a head of EAGLE's first versions."""
+        """The parts of a checkpoint with tensors of these names, as `canonical` writes them. Raises
+        CheckpointError for a head of an earlier version of EAGLE."""
         if "fc.weight" in names and f"{_FIRST_LAYER}hidden_norm.weight" not in names:
             raise CheckpointError(
                 f"'{_FIRST_LAYER}hidden_norm.weight' is missing, as in heads of EAGLE 1 and 2, "
@@ -63,7 +63,7 @@ class Eagle3Parts:
 
 
 def canonical(name: str) -> str:
-    """The published name of a tensor: some checkpoints write `model.` before it, or `layers.0.` for
+    """The published name of a tensor: some checkpoints prefix `model.`, or write `layers.0.` for
     `midlayer.`."""
     name = name.removeprefix("model.")
     if name.startswith("layers.0."):

@@ -1,4 +1,4 @@
-"""Owns how config.json states a mixture of experts."""
+"""Owns the reading of a mixture of experts from config.json."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def experts_shape(
     is_normalised: bool = True,
     **own: Any,
 ) -> ExpertsShape:
-    """The shape from EXPERT_FIELDS, and what the family has read itself. Raises CheckpointError.
+    """The shape from EXPERT_FIELDS, and from what the family has read itself. Raises
+    CheckpointError.
 
-    num_experts, num_chosen: their numbers where config.json states none
+    num_experts, num_chosen: defaults if config.json states none
     """
     default = positive_int(fields, "num_local_experts", num_experts, at_most=_MOST_EXPERTS)
     num_experts = positive_int(fields, "num_experts", default, at_most=_MOST_EXPERTS)

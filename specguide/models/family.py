@@ -18,12 +18,12 @@ class Family(Generic[ConfigT]):
     """A family of models, one file of this folder.
 
     architectures: its names in config.json's `architectures`
-    read:          makes the configuration of the fields of config.json; raises CheckpointError for
-                   what is wrong or not implemented
-    build_layer:   makes a layer with uninitialised weights; its number counts from 0, and the names
-                   of its tensors in the checkpoint lie within the placement's prefix
-    fields:        names of the fields that `read` reads, beside `config_fields.READ`
-    neutral:       values of fields that do nothing in this family, where they differ from
+    read:          makes the configuration from the fields of config.json; raises CheckpointError
+                   for what is wrong or not implemented
+    build_layer:   makes a layer with uninitialised weights; layers are numbered from 0, and the
+                   names of a layer's tensors in the checkpoint begin with the placement's prefix
+    fields:        names of the fields that `read` reads, besides `config_fields.READ`
+    neutral:       values without effect in this family, where they differ from
                    `config_fields.NEUTRAL`
     """
 

@@ -1,5 +1,5 @@
-"""Owns the Gemma 3 family, text alone (Gemma Team 2025, arXiv 2503.19786): norms on both sides of
-attention and MLP, and five layers with a window to one that sees all."""
+"""Owns the Gemma 3 family, text only (Gemma Team 2025, arXiv 2503.19786): norms on both sides of
+attention and MLP, and five layers with a window for each layer that sees all tokens."""
 
 from __future__ import annotations
 

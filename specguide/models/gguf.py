@@ -1,5 +1,5 @@
-"""Owns how a GGUF file becomes a checkpoint like others: the fields of a config.json, and tensors
-under their Hugging Face names, dequantized as they are read."""
+"""Owns how a GGUF file is read like any other checkpoint: as the fields of a config.json, and as
+tensors under their Hugging Face names, dequantized while they are read."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 _OTHERWISE_READ = {"vocab_size", "rope.scaling.type", *_HEAD_SIZES, *_FIELDS, *_OF_SCALING}
 _ROPE_FACTORS = "rope_freqs.weight"
-"""Name of the tensor that divides each pair's frequency: llama.cpp's form of the ropes of Llama 3.1
-and later."""
+"""Name of the tensor with a divisor for each pair's frequency: llama.cpp's form of the rope of
+Llama 3.1 and later."""
 
 
 @dataclass(frozen=True)
 class GgufFamily:
-    """How GGUF holds a family.
+    """How GGUF stores a family.
 
-    architecture: as config.json calls it
-    is_permuted:  rows of queries and keys lie in pairs that are rotated together
+    architecture: its name in config.json
+    is_permuted:  rows of queries and keys are ordered as pairs that are rotated together
     """
 
     architecture: str
@@ -88,8 +88,8 @@ _MODEL_NAME = re.compile(r"(\w+)\.(weight|bias)")
 
 
 def gguf_fields(path: Path) -> dict[str, Any]:
-    """The fields that the file's config.json would have. Raises CheckpointError for an architecture
-    that is not implemented, and for metadata that would change the arithmetic."""
+    """The fields that the file's config.json would have. Raises CheckpointError for an unsupported
+    architecture, and for metadata that would change the arithmetic."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -121,7 +121,7 @@ def _family(header: GgufHeader) -> GgufFamily:
 
 
 def _of_architecture(header: GgufHeader) -> dict[str, Any]:
-    """The metadata below the architecture's own name."""
+    """The metadata under the prefix of the architecture's name."""
     prefix = f"{header.architecture}."
     stated = {
         name.removeprefix(prefix): value
@@ -135,7 +135,7 @@ def _of_architecture(header: GgufHeader) -> dict[str, Any]:
 
 
 def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The `rope_scaling` of config.json; empty where the rope is not stretched."""
+    """The `rope_scaling` of config.json; empty if the rope is not scaled."""
     fields = {name: stated[key] for key, name in _OF_SCALING.items() if key in stated}
     kind = stated.get("rope.scaling.type", "linear" if "factor" in fields else "none")
     if kind not in _SCALINGS:
@@ -150,8 +150,8 @@ def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> 
 
 
 def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
-    """A `rope_scaling` of LongRoPE from the factors that the file holds, which are the same however
-    many tokens are served."""
+    """A LongRoPE `rope_scaling` made from the factors in the file, which are the same for any
+    number of served tokens."""
     stored = DequantizedTensor(path, header.tensors[_ROPE_FACTORS])
     memory = torch.empty(stored.shape)
     stored.read_into(memory)
@@ -161,8 +161,8 @@ def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
-    """The tensors by their Hugging Face names; a tensor that has none keeps its own. The factors of
-    the rope are among the fields instead. Raises CheckpointError."""
+    """The tensors by their Hugging Face names; a tensor without such a name keeps its own. The rope
+    factors are left out: they are among the fields. Raises CheckpointError."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -175,15 +175,15 @@ def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
 
 
 def _num_heads(header: GgufHeader) -> Mapping[str, int]:
-    """Number of heads of queries and of keys, whose rows are permuted."""
+    """Number of heads of queries and of keys whose rows are permuted."""
     stated = _of_architecture(header)
     num_heads = stated["attention.head_count"]
     return {"attn_q": num_heads, "attn_k": stated.get("attention.head_count_kv", num_heads)}
 
 
 def hf_name(name: str) -> str:
-    """Hugging Face's name of a tensor in GGUF, say "blk.0.attn_q.weight"; the same name where there
-    is none."""
+    """Hugging Face's name of a GGUF tensor such as "blk.0.attn_q.weight"; the same name if there is
+    none."""
     if (found := _LAYER_NAME.fullmatch(name)) and found[2] in _OF_LAYER:
         return f"model.layers.{found[1]}.{_OF_LAYER[found[2]]}.{found[3]}"
     if (found := _MODEL_NAME.fullmatch(name)) and found[1] in _OF_MODEL:
@@ -196,8 +196,8 @@ class DequantizedTensor:
     """A StoredTensor of a GGUF file; its values are float32.
 
     stored:    a `gguf.ReaderTensor`
-    num_heads: number of heads whose pairs of rotated rows lie side by side; None: no rows are
-               permuted
+    num_heads: number of heads whose rows are stored as rotated pairs side by side; None: rows are
+               not permuted
     """
 
     path: Path
@@ -221,12 +221,13 @@ class DequantizedTensor:
             values = library().dequantize(self.stored.data, self.stored.tensor_type)
         except NotImplementedError as error:
             raise CheckpointError(f"{self.path}: {self.stored.name}: {error}") from None
-        # What is not quantized is the file itself, mapped; torch wants memory that can be written.
+        # Unquantized data is the mapped file itself, which is read-only; torch wants writable
+        # memory.
         tensor = torch.from_numpy(np.require(values, requirements="W")).view(self.shape)
         memory.copy_(tensor if self.num_heads is None else _unpermuted(tensor, self.num_heads))
 
 
 def _unpermuted(rows: Tensor, num_heads: int) -> Tensor:
-    """The rows of each head, brought from pairs (0, half), (1, half + 1), … to first half and
-    second half, as Hugging Face's rotation wants them."""
+    """The rows of each head, reordered from pairs (0, half), (1, half + 1), … to first half, second
+    half, as Hugging Face's rotation wants them."""
     return rows.unflatten(0, (num_heads, -1, 2)).transpose(1, 2).reshape(rows.shape)

@@ -1,6 +1,6 @@
 """Owns the GLM-4 families (Team GLM 2024, arXiv 2406.12793): half of each head is rotated, each
-dimension with its neighbour. Those of April 2025 (GLM-4-0414) also norm what attention and MLP
-return."""
+dimension with its neighbour. The models of April 2025 (GLM-4-0414) also norm the outputs of
+attention and MLP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def build_layer(config: ModelConfig, index: int, place: Placement) -> SandwichLa
 
 
 def build_older_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index` of a GLM-4 before 0414 with uninitialised weights."""
+    """Layer `index` of a GLM-4 older than 0414 with uninitialised weights."""
     return dense.build_layer(config, index, place, FUSED)
 
 

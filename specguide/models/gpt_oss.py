@@ -75,8 +75,8 @@ def read(fields: Mapping[str, Any]) -> GptOssConfig:
 
 @dataclass(frozen=True)
 class StackedExperts:
-    """A layout with one tensor for a map of all experts: `NAME_blocks` and `NAME_scales` in mxfp4,
-    else `NAME`, transposed; and `NAME_bias`. Gates and ups take turns."""
+    """A layout with one tensor for the same map of all experts: `NAME_blocks` and `NAME_scales` in
+    mxfp4, else `NAME`, transposed; and `NAME_bias`. Rows of gates and ups alternate."""
 
     router: str = "router"
     gate_up: tuple[str] = ("gate_up_proj",)
@@ -98,8 +98,8 @@ class StackedExperts:
 
 
 def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str, Destination]:
-    """Where the tensors go of maps whose rows follow one another in `matrices` and take turns in
-    the checkpoint."""
+    """Where the tensors of maps go whose rows alternate in the checkpoint and follow one another in
+    `matrices`."""
 
     if not isinstance(matrices, ExpertMatrices) or not (
         matrices.is_mxfp4 or matrices.scales is None
@@ -132,7 +132,7 @@ def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str
 
 
 def build_layer(config: GptOssConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer, with a mixture of experts for its MLP."""
+    """Layer `index`: a dense layer whose MLP is a mixture of experts."""
     experts = Experts.create(
         place.within("mlp"), config.hidden_size, config.experts, StackedExperts()
     )

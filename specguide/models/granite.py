@@ -45,8 +45,9 @@ class GraniteConfig(ModelConfig):
 def read(fields: Mapping[str, Any], **own: Any) -> GraniteConfig:
     """Read config.json with the defaults of transformers' GraniteConfig.
 
-    The stream here is the model's ÷ residual_multiplier, so that nothing that is added to it needs
-    a factor: norms do not notice but for their eps, and embeddings have a factor anyway.
+    The residual stream here is the model's ÷ residual_multiplier, so nothing that is added to it
+    needs a factor. Norms do not change under a factor, except for their eps, and embeddings have a
+    factor in any case.
     """
     embedding, attention, residual, logits = (
         positive_number(fields, name, 1.0) for name in _FACTORS
@@ -92,7 +93,7 @@ def read_hybrid(fields: Mapping[str, Any]) -> GraniteConfig:
 
 
 def build_hybrid_layer(config: GraniteConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index` of a GraniteMoeHybrid, whose MLP has the names of one that experts share."""
+    """Layer `index` of a GraniteMoeHybrid, whose MLP is called `shared_mlp` in the checkpoint."""
     inner = place.within("shared_mlp")
     mlp = GatedMlp.create(inner, config.hidden_size, config.intermediate_size, names=_SHARED_MLP)
     return dense.layer_around(mlp, config, index, place)

@@ -13,7 +13,7 @@ from specguide.models.windows import no_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Read config.json: biases where `attention_bias` and `mlp_bias` say so; no windows."""
+    """Read config.json: biases if `attention_bias` and `mlp_bias` say so; no windows."""
     has_bias = flag(fields, "attention_bias")
     return ModelConfig.from_fields(
         fields,

@@ -1,4 +1,5 @@
-"""Owns the choice of what runs a model: a family of ours, or transformers' own modules."""
+"""Owns the choice of which code runs a model: a family of this folder, or transformers' own
+modules."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def read_config(
 ) -> ModelConfig:
     """See registry.read_config.
 
-    model_impl: one of MODEL_IMPLS; "auto": transformers' modules where no family has the
-    architecture Raises InvalidParams for another one.
+    model_impl: one of MODEL_IMPLS; "auto": transformers' modules if no family has the architecture.
+                Raises InvalidParams for an unknown one.
     """
     folder = Path(folder)
     if not _is_for_transformers(folder, model_impl):
@@ -57,8 +58,8 @@ def load_decoder(
     ranks: Ranks = ONE_RANK,
     stage: Stage = ONE_STAGE,
 ) -> Decoder:
-    """See Decoder.load and `read_config`. Warns where transformers' modules run the model because
-    no family does."""
+    """See Decoder.load and `read_config`. Warns if transformers' modules run the model because no
+    family supports it."""
     folder = Path(folder)
     if _is_of_several_kinds(folder):
         warn_of_encoders(folder)
@@ -129,8 +130,8 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
 
 
 def _present_name(name: str) -> str:
-    """A tensor's name now; older checkpoints and versions of transformers (5.10) have another one
-    in GPT-NeoX."""
+    """A tensor's present name; older checkpoints, and some versions of transformers (5.10), have
+    another name for it in GPT-NeoX."""
     return "lm_head.weight" if name == "embed_out.weight" else text_name(name)
 
 
@@ -160,7 +161,8 @@ def _is_of_several_kinds(folder: Path) -> bool:
 
 
 def _fields(folder: Path) -> Mapping[str, Any]:
-    """The fields of config.json. Empty where the file cannot be read: who needs it says so."""
+    """The fields of config.json. Empty if the file cannot be read; whoever needs it raises the
+    error."""
     try:
         return read_json(folder / "config.json")
     except CheckpointError:

@@ -1,5 +1,5 @@
-"""Owns the Ministral families: a Mistral whose windows may differ from layer to layer (2024), and
-Ministral 3 (2025), which lets queries grow with their position as Llama 4 does."""
+"""Owns the Ministral families: a Mistral whose windows may differ between layers (2024), and
+Ministral 3 (2025), which scales queries with their position as Llama 4 does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
 
 
 def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
-    """Read config.json with the defaults of transformers' Ministral3Config; ropes must be
+    """Read config.json with the defaults of transformers' Ministral3Config; the rope must be
     stated."""
     max_positions = size(fields, "max_position_embeddings", 262_144)
     rope = dict(mapping(fields, "rope_parameters") or mapping(fields, "rope_scaling"))
@@ -55,7 +55,7 @@ def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
 
 
 def _growth(stated: Any) -> float:
-    """RopeConfig.query_growth, as it is stated; 0: queries do not grow, as in Devstral 2."""
+    """RopeConfig.query_growth as stated; 0: queries are not scaled, as in Devstral 2."""
     is_zero = stated == 0 and not isinstance(stated, bool)
     return 0.0 if is_zero else positive_number({_GROWTH: stated}, _GROWTH)
 

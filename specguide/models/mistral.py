@@ -1,5 +1,5 @@
-"""Owns the Mistral family (Jiang et al. 2023, arXiv 2310.06825): a Llama in which every layer has a
-sliding window."""
+"""Owns the Mistral family (Jiang et al. 2023, arXiv 2310.06825): a Llama with a sliding window in
+every layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specguide.models.windows import uniform_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Read config.json: a window of 4,096 where it does not state another, or null."""
+    """Read config.json: the default window is 4,096; null means no window."""
     return ModelConfig.from_fields(
         fields,
         max_position_embeddings=131_072,

@@ -1,5 +1,5 @@
-"""Owns the Mixtral family (Jiang et al. 2024, arXiv 2401.04088): a Mistral with a mixture of
-experts for an MLP."""
+"""Owns the Mixtral family (Jiang et al. 2024, arXiv 2401.04088): a Mistral whose MLP is a mixture
+of experts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(fields: Mapping[str, Any]) -> MixtralConfig:
 
 
 def build_layer(config: MixtralConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer, with a mixture of experts for its MLP."""
+    """Layer `index`: a dense layer whose MLP is a mixture of experts."""
     inner = place.within("block_sparse_moe")
     experts = Experts.create(inner, config.hidden_size, config.experts, _LAYOUT)
     return dense.layer_around(experts, config, index, place)

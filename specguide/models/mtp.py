@@ -1,5 +1,4 @@
-"""Owns MtpHead: a dense multi-token-prediction head, as MiMo-7B's is published, or in DeepSeek's
-style."""
+"""Owns MtpHead: a dense multi-token-prediction head in the format of MiMo-7B or of DeepSeek."""
 
 from __future__ import annotations
 
@@ -32,14 +31,14 @@ _MODULE = f"{MTP_PREFIX}0."
 
 @dataclass(frozen=True)
 class MtpLayout:
-    """How a checkpoint holds a head, and in which order its parts are computed.
+    """How a checkpoint stores a head, and in which order its parts are computed.
 
-    prefix:            begins the names of its tensors
+    prefix:            prefix of the names of its tensors
     token_norm … final_norm: its names for the head's parts
-    is_token_first:    the embedding stands before the hidden state
-    continues_normed:  a step reads the last step's output behind its final norm, and the target's
-                       before it; else the other way around
-    shared:            copies of the target's embeddings and output matrix, which are left aside
+    is_token_first:    the embedding comes before the hidden state in the input
+    continues_normed:  a step reads the previous step's output after its final norm, and the
+                       target's hidden state before its final norm; otherwise the other way around
+    shared:            copies of the target's embeddings and output matrix, which are ignored
     """
 
     prefix: str
@@ -53,7 +52,7 @@ class MtpLayout:
 
     @classmethod
     def of(cls, names: Collection[str], num_layers: int) -> MtpLayout:
-        """The layout by which a folder has its tensors; its target has `num_layers`. Raises
+        """The layout of a folder's tensors; its target has `num_layers` layers. Raises
         CheckpointError."""
         if any(name.startswith(_MODULE) for name in names):
             return MIMO
@@ -75,7 +74,7 @@ class MtpLayout:
         )
 
     def is_of_others(self, name: str) -> bool:
-        """Whether a tensor of this name is none of the head's own."""
+        """Whether a tensor of this name does not belong to the head."""
         return (
             not name.startswith((MTP_PREFIX, self.prefix))
             or name.startswith(self.shared)
@@ -90,30 +89,30 @@ class MtpHead:
     """One transformer layer that continues the target's hidden states, with the target's embeddings
     and output matrix.
 
-    A draft step at position p reads the hidden state of position p beside the embedding of token p
-    + 1, and gives the hidden state from which token p + 2 is proposed.
+    A draft step at position p reads the hidden state of position p and the embedding of token p +
+    1, and computes the hidden state from which token p + 2 is proposed.
 
     The forward pass is that of the published model code (XiaomiMiMo/MiMo-7B, `MiMoMTPLayers`; the
     idea: DeepSeek-V3, arXiv 2412.19437): input_proj of [hidden_layernorm(hidden),
     token_layernorm(embedding)] in this order, a layer of the target's family, final_layernorm. What
     the code leaves open follows the publisher's vLLM (`mimo_mtp`): the target's hidden state is the
-    one before its final norm. The one module drafts all K tokens: from the second step on it reads
-    its own output, after final_layernorm, as vLLM does it. In DeepSeek's style (`MtpLayout`) the
-    target's hidden state is the one behind its final norm, and a step reads the last one's before
-    it, as vLLM (`deepseek_mtp`) does it. vLLM also zeroes the embedding that is read at position 0,
-    a leftover of another alignment of tokens and hidden states; it is kept here, as in the model
-    code.
+    one before its final norm. This single module drafts all K tokens: from the second step on it
+    reads its own output, after final_layernorm, as in vLLM. In DeepSeek's style (`MtpLayout`) the
+    target's hidden state is the one after its final norm, and a step reads the previous step's
+    output before it, as in vLLM (`deepseek_mtp`). vLLM also zeroes the embedding that is read at
+    position 0, which is left over from another alignment of tokens and hidden states; here it is
+    kept, as in the model code.
 
     config:        the layer's shape; num_layers is 1
-    aux_layers:    the layers for which the target's `forward` is to be asked
+    aux_layers:    the aux layers to ask for in the target's `forward`
     target_ids:    None: it proposes any token of the target's vocabulary
-    ranks:         among which its layer is cut: the target's, or one where it cannot be
+    ranks:         the ranks among which its layer is cut: the target's, or one if it cannot be cut
     """
 
     target_ids: Tensor | None = None
 
     def __init__(self, config: ModelConfig, target: Decoder, layout: MtpLayout = MIMO) -> None:
-        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where head and
+        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError if head and
         target do not fit."""
         for name, size, target_size in (
             ("hidden size", config.hidden_size, target.config.hidden_size),
@@ -157,15 +156,15 @@ class MtpHead:
     def load(
         cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
     ) -> MtpHead:
-        """Load from the target's own folder, or from one that holds the head alone: config.json and
-        safetensors.
+        """Load from the target's own folder, or from one that contains only the head: config.json
+        and safetensors.
 
-        The tensors are those under `model.mtp_layers.0.`, or of the layer behind the target's last
-        one, where it has `eh_proj`; others are left aside. Raises CheckpointError that names what
-        is wrong, or does not fit the target, and where the folder holds the head alone, for a field
-        that is unknown; InvalidParams for an unknown quantization.
+        The head's tensors are those under `model.mtp_layers.0.`, or those of the layer behind the
+        target's last one if it has `eh_proj`; others are ignored. Raises CheckpointError that names
+        what is wrong or does not fit the target and, if the folder contains only the head, for an
+        unknown field; InvalidParams for an unknown quantization.
 
-        quantization: of ONLINE: what the weights are turned into as they are read
+        quantization: one of ONLINE: how the weights are quantized while they are read
         """
         folder = Path(folder)
         check_folder(folder)
@@ -185,7 +184,7 @@ class MtpHead:
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a checkpoint's folder holds a head as `load` takes it."""
+        """Whether a checkpoint's folder contains a head that `load` accepts."""
         folder = Path(folder)
         try:
             fields = read_json(folder / "config.json")
@@ -196,7 +195,7 @@ class MtpHead:
 
     def fuse(self, aux_hidden_states: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm [T, hidden] → features [T,
-        hidden]: the same, or behind that norm."""
+        hidden]: unchanged, or after that norm."""
         if self.layout.continues_normed:
             return aux_hidden_states
         return self.target_norm(aux_hidden_states)
@@ -214,9 +213,9 @@ class MtpHead:
         input_ids: int32 or int64 [T], the token *after* each position
         features:  the feature of each position [T, hidden], from `fuse` or from this method
         context:   its position_ids are the features' positions
-        outputs:   the tokens whose next features are returned, W of them; None: all
-        Returns the next positions' features [W, hidden], and what `draft_logits` takes
-        [W, hidden].
+        outputs:   the W tokens whose next features are returned; None: all
+        Returns the next positions' features [W, hidden], and the input of `draft_logits` [W,
+        hidden].
         """
         hidden, normed, state = self._enter(input_ids, features, context, cache)
         state = state._replace(outputs=outputs)
@@ -233,7 +232,7 @@ class MtpHead:
     def _enter(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> tuple[Tensor, ProjectionInput, AttentionState]:
-        """The residual stream before the layer, its norm, and what attention reads and writes."""
+        """The residual stream before the layer, its norm, and the attention's state."""
         rotary = self.rope_table.index_select(0, context.position_ids)
         inputs = torch.empty(
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
@@ -259,7 +258,8 @@ class MtpHead:
 
 
 def _layout(fields: Mapping[str, Any], names: Collection[str]) -> MtpLayout:
-    """The layout of a folder's head. Raises CheckpointError unless there is one module."""
+    """The layout of the head in a folder. Raises CheckpointError unless it has exactly one
+    module."""
     num_modules = positive_int(fields, "num_nextn_predict_layers", 1)
     layout = MtpLayout.of(names, positive_int(fields, "num_hidden_layers"))
     if num_modules > 1:

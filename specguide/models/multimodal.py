@@ -1,5 +1,5 @@
-"""Owns how the text model of a folder is read that holds encoders of images or sound beside it: its
-configuration and the names of its tensors. The encoders are left aside."""
+"""Owns how the text model of a folder with encoders for images or sound is read: its configuration
+and the names of its tensors. The encoders are ignored."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ MULTIMODAL = frozenset(
         "VipLlava",
     )
 )
-"""The architectures whose text model reads a text without images as if there were no encoder."""
+"""The architectures whose text model reads text without images as if there were no encoder."""
 
 _WITH_THREE_POSITIONS = {
     "qwen2_vl_text": "Qwen2ForCausalLM",
     "qwen2_5_vl_text": "Qwen2ForCausalLM",
     "qwen3_vl_text": "Qwen3ForCausalLM",
 }
-"""Text models whose rope turns by time, height and width, which are one number in a text, with the
-architecture that each then is."""
+"""Text models whose rope has three positions (time, height, width), which are equal in text, and
+the architecture to which each is then equivalent."""
 
 _OF_THREE_POSITIONS = ("mrope_section", "mrope_interleaved")
 _OF_ENCODERS = ("perceiver_config", "pixel_shuffle_factor")
-"""Fields that stand among those of the text model in SmolVLM and Idefics3."""
+"""Fields of the encoders that SmolVLM and Idefics3 state among those of the text model."""
 
 _PRESENT_NAMES = (
     (re.compile(r"^(model\.)?language_model\.lm_head\b"), "lm_head"),
@@ -55,15 +55,15 @@ _TEXT = re.compile(r"(model\.(layers|embed_tokens|norm)|lm_head)\.")
 
 
 def is_multimodal(fields: Mapping[str, Any]) -> bool:
-    """Whether a config.json is of one of MULTIMODAL."""
+    """Whether this is the config.json of one of MULTIMODAL."""
     names = fields.get("architectures")
     return isinstance(names, list) and any(name in MULTIMODAL for name in map(str, names))
 
 
 def stated_text(folder: Path) -> Any:
-    """transformers' configuration of the folder's text model, whose embeddings are tied where the
-    whole model's are; where config.json does not say so of the whole model, for which the defaults
-    of transformers have changed, unless the folder holds an output matrix. Raises
+    """transformers' configuration of the folder's text model. Its embeddings are tied if the whole
+    model's are; if config.json does not say so for the whole model, they are tied unless the folder
+    has an output matrix, because the defaults of transformers have changed. Raises
     CheckpointError."""
     import_transformers()
     from transformers import AutoConfig
@@ -76,7 +76,7 @@ def stated_text(folder: Path) -> Any:
                 "tie_word_embeddings" in read_json(folder / "config.json")
                 or not _has_output_matrix(folder)
             )
-    except Exception as error:  # it checks values in ways of its own
+    except Exception as error:  # it checks values in its own ways
         raise CheckpointError(f"transformers cannot read it: {error}") from None
     return text
 
@@ -84,13 +84,13 @@ def stated_text(folder: Path) -> Any:
 def _has_output_matrix(folder: Path) -> bool:
     try:
         names = stored_names(weight_files(folder))
-    except CheckpointError:  # which is told where the weights are wanted
+    except CheckpointError:  # it is reported when the weights are read
         return False
     return any(text_name(name).startswith("lm_head.") for name in names)
 
 
 def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The config.json that the text model of a multimodal folder would have alone. Raises
+    """The config.json that a multimodal folder's text model would have on its own. Raises
     CheckpointError."""
     stated = stated_text(folder).to_dict()
     rope = dict(stated.get("rope_parameters") or {})
@@ -108,7 +108,7 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
-    """The rope that a rope of three positions becomes where these are one number."""
+    """What a rope with three positions becomes when these are equal."""
     return {
         name: "default" if value == "mrope" else value
         for name, value in rope.items()
@@ -117,8 +117,8 @@ def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
-    """A value of config.json in which modules, where it names some, have their names in the text
-    model alone. prefixes: begin the names of its modules in the folder"""
+    """A value of config.json in which names of modules, if any, are those of the text model alone.
+    prefixes: prefixes of the names of its modules in the folder"""
     if isinstance(value, str):
         return within(value, prefixes()) if value.startswith("re:") else text_name(value)
     if isinstance(value, Mapping):
@@ -127,11 +127,11 @@ def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
 
 
 def _text_prefixes(folder: Path) -> list[str]:
-    """What `model.` of the text model is called in the folder, by the names of its tensors or else
-    by those that transformers has."""
+    """What the text model's `model.` is called in the folder, by the names of its tensors, or else
+    by the names that transformers has."""
     try:
         names = stored_names(weight_files(folder))
-    except CheckpointError:  # which is told where the weights are wanted
+    except CheckpointError:  # it is reported when the weights are read
         names = set()
     found = {
         name.removesuffix(text_name(name).removeprefix("model."))
@@ -154,7 +154,8 @@ def _architecture(model_type: str) -> str:
 
 
 def text_name(name: str) -> str:
-    """A tensor's or module's name in a checkpoint of the text model alone; other names stay."""
+    """A tensor's or module's name in a checkpoint of the text model alone; other names are
+    unchanged."""
     for pattern, present in _PRESENT_NAMES:
         name, count = pattern.subn(present, name)
         if count:
@@ -163,12 +164,13 @@ def text_name(name: str) -> str:
 
 
 def is_of_encoder(name: str) -> bool:
-    """Whether a tensor of a multimodal folder, by its `text_name`, is none of the text model."""
+    """Whether a tensor of a multimodal folder, by its `text_name`, does not belong to the text
+    model."""
     return _TEXT.match(name) is None
 
 
 def warn_of_encoders(folder: Path) -> None:
-    """Warn that a folder's text model alone is served."""
+    """Warn that only the text model of a folder is served."""
     warnings.warn(
         f"{folder} holds encoders of images or sound beside its text model: the text model alone "
         "is loaded, and requests with images are refused",

@@ -1,5 +1,5 @@
-"""Owns the families OLMo 2 (arXiv 2501.00656) and OLMo 3 (Olmo Team 2025): norms behind attention
-and MLP alone, and of all query heads and all key heads together."""
+"""Owns the families OLMo 2 (arXiv 2501.00656) and OLMo 3 (Olmo Team 2025): norms only behind
+attention and MLP, and norms over all query heads and over all key heads together."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def read_olmo3(fields: Mapping[str, Any]) -> OlmoConfig:
 
 
 def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields with one rope, as transformers 5.10 writes it, told as that of all layers whose
-    scaling is meant for those that see all."""
+    """The fields with a single rope, as transformers 5.10 writes it, rewritten as a rope for all
+    layers whose scaling is only for layers without a window."""
     rope = mapping(fields, "rope_parameters")
     if not rope or any(isinstance(value, Mapping) for value in rope.values()):
         return fields

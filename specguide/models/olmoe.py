@@ -1,5 +1,5 @@
-"""Owns the OLMoE family (Muennighoff et al. 2024, arXiv 2409.02060): experts for an MLP, and norms
-of all query heads and all key heads together."""
+"""Owns the OLMoE family (Muennighoff et al. 2024, arXiv 2409.02060): an MLP of experts, and norms
+over all query heads and over all key heads together."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read(fields: Mapping[str, Any]) -> OlmoeConfig:
 
 
 def build_layer(config: OlmoeConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer, with a mixture of experts for its MLP."""
+    """Layer `index`: a dense layer whose MLP is a mixture of experts."""
     experts = Experts.create(
         place.within("mlp"), config.hidden_size, config.experts, SeparateExperts()
     )

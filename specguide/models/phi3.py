@@ -1,5 +1,5 @@
-"""Owns the Phi-3 family, of Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv 2404.14219): a Llama whose
-maps are fused in the checkpoint, with LongRoPE."""
+"""Owns the Phi-3 family, of Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv 2404.14219): a Llama with
+LongRoPE whose projections are fused in the checkpoint."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def read(fields: Mapping[str, Any]) -> Phi3Config:
 
 
 def _with_longrope(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with a rope of type "longrope" by that name: the first checkpoints call it "su",
-    or "yarn"."""
+    """The fields, in which a LongRoPE is called "longrope": the first checkpoints call it "su" or
+    "yarn"."""
     rope = dict(mapping(fields, "rope_scaling") or mapping(fields, "rope_parameters"))
     rope_type = rope.get("rope_type") or rope.get("type")
     if rope_type in ("su", "yarn"):

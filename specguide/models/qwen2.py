@@ -1,5 +1,5 @@
-"""Owns the Qwen2 family (arXiv 2407.10671), to which Qwen2.5 and MiMo-7B belong: a Llama with
-biases of queries, keys and values."""
+"""Owns the Qwen2 family (arXiv 2407.10671), which includes Qwen2.5 and MiMo-7B: a Llama with biases
+for queries, keys and values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specguide.models.windows import flagged_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Read config.json: windows in some layers where `use_sliding_window` says so."""
+    """Read config.json: windows in some layers if `use_sliding_window` says so."""
     return ModelConfig.from_fields(
         fields,
         max_position_embeddings=32_768,

@@ -13,7 +13,7 @@ from specguide.models.windows import flagged_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Read config.json: biases of the attention where `attention_bias` says so, windows where
+    """Read config.json: biases of the attention if `attention_bias` says so, windows if
     `use_sliding_window` does."""
     has_bias = flag(fields, "attention_bias")
     return ModelConfig.from_fields(

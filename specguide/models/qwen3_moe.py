@@ -1,4 +1,4 @@
-"""Owns the Qwen3-MoE family (arXiv 2505.09388): a Qwen3 with a mixture of experts for an MLP."""
+"""Owns the Qwen3-MoE family (arXiv 2505.09388): a Qwen3 whose MLP is a mixture of experts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Qwen3MoeConfig(ModelConfig):
-    """The configuration of a Qwen3-MoE. has_experts: whether each layer has experts; the others
-    have an MLP of `mlp_size` inner features"""
+    """The configuration of a Qwen3-MoE. has_experts: whether each layer has experts; the other
+    layers have an MLP of `mlp_size` inner features"""
 
     experts: ExpertsShape
     mlp_size: int
@@ -65,8 +65,7 @@ def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
 
 
 def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer, with a mixture of experts for its MLP where `has_experts` says
-    so."""
+    """Layer `index`: a dense layer whose MLP is a mixture of experts if `has_experts` says so."""
     hidden_size = config.hidden_size
     inner = place.within("mlp")
     feed_forward = (

@@ -1,5 +1,5 @@
-"""Owns how a checkpoint's tensors are read: by several threads, which run ahead of whoever puts
-them in their places, and not too far."""
+"""Owns how a checkpoint's tensors are read: several threads read ahead of the one that puts tensors
+in their places, within a limit on memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_BYTES_AHEAD = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """One tensor's way from its file to the model. name: its file's name and its own, for
+    """One tensor's way from its file to the model. name: names of its file and of itself, for
     messages"""
 
     name: str
@@ -32,11 +32,12 @@ class Load:
     destination: Destination
 
     def start(self, executor: ThreadPoolExecutor) -> _Started:
-        """Begin to read the tensor: to where it stays, or to memory from which it is converted."""
+        """Begin to read the tensor: into its final place, or into memory from which it is
+        converted."""
         stored = self.stored
         device = self.destination.tensor.device
         memory = self.destination.memory(stored.shape, stored.torch_dtype)
-        # The memory may be what a conversion that is still under way on this stream has given back.
+        # The memory may have been freed by a conversion that is still running on this stream.
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         return _Started(self, memory, executor.submit(_read, stored, memory, stream))
 
@@ -58,10 +59,10 @@ class _Started:
 
 
 def run_loads(loads: Sequence[Load], most_bytes: int) -> None:
-    """Run all loads in their order, with a progress bar on a terminal.
+    """Run all loads in order, with a progress bar on a terminal.
 
-    Other threads read; this one alone converts. most_bytes: most bytes that are read and not in
-    their places yet; a tensor of more is read alone. Raises CheckpointError.
+    Other threads read; only this thread converts. most_bytes: maximum bytes that are read but not
+    yet in their places; a larger tensor is read alone. Raises CheckpointError.
     """
     total = sum(load.stored.num_bytes for load in loads)
     with (
@@ -76,7 +77,7 @@ def run_loads(loads: Sequence[Load], most_bytes: int) -> None:
 def _in_order(
     loads: Sequence[Load], executor: ThreadPoolExecutor, most_bytes: int
 ) -> Iterator[int]:
-    """Bytes of each tensor once it is in its place."""
+    """The number of bytes of each tensor, once it is in its place."""
     started: deque[_Started] = deque()
     ahead = 0
     for load in loads:
@@ -92,7 +93,7 @@ def _in_order(
 
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    """As many threads as read faster together; none of them goes on after an error."""
+    """As many threads as make reading faster; after an error none of them goes on."""
     executor = ThreadPoolExecutor(min(_MOST_THREADS, machine.num_cores()), "specguide-load")
     try:
         yield executor

@@ -1,5 +1,5 @@
-"""Owns FAMILIES, the families by the name of their architecture, and how a folder's config.json
-finds its own."""
+"""Owns FAMILIES, the families by the names of their architectures, and how a folder's config.json
+is matched to one."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ FAMILIES: dict[str, Family[Any]] = {
 def read_config(
     folder: str | Path, quantization: str | None = None, *, strict: bool = False
 ) -> ModelConfig:
-    """Read the configuration from config.json, and generation_config.json where there is one; or
-    from a GGUF file.
+    """Read the configuration from config.json and, if there is one, generation_config.json; or from
+    a GGUF file.
 
-    quantization: one of ONLINE, where the weights are to be quantized as they are read
+    quantization: one of ONLINE if the weights will be quantized while they are read
     strict:       see `config_of`
-    Raises CheckpointError when they are unreadable or ask for what is not implemented, and
-    InvalidParams for a quantization that is unknown or that the folder does not allow; the message
+    Raises CheckpointError if they are unreadable or ask for what is not implemented, and
+    InvalidParams for an unknown quantization or one that the folder does not allow; the message
     says what.
     """
     if (gguf := find_gguf(Path(folder))) is not None:
@@ -95,8 +95,8 @@ def read_config(
 
 
 def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields by the names in use now, where the first checkpoints of compressed-tensors have
-    others."""
+    """The fields under their present names; the first checkpoints of compressed-tensors have other
+    names."""
     if fields.get("quantization_config") is not None or not fields.get("compression_config"):
         return fields
     others = {name: value for name, value in fields.items() if name != "compression_config"}
@@ -104,8 +104,7 @@ def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The fields with what ModelOpt says in a file of its own, where config.json says nothing of
-    quantization."""
+    """The fields, with those of ModelOpt's own file if config.json says nothing of quantization."""
     path = folder / "hf_quant_config.json"
     if fields.get("quantization_config") is not None or not path.exists():
         return fields
@@ -115,8 +114,8 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
-    """The configuration of a model whose weights are quantized as they are read, see `read_config`.
-    is_head: of a draft head"""
+    """The configuration of a model whose weights are quantized while they are read, see
+    `read_config`. is_head: whether it is a draft head"""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "
@@ -137,7 +136,7 @@ def config_of(
     """Read the configuration from the contents of config.json. Raises CheckpointError.
 
     known:  fields that the caller reads itself
-    strict: raise for fields that nobody knows, rather than warn
+    strict: raise for unknown fields instead of warning
     """
     architecture = _architecture(fields)
     family = FAMILIES[architecture]

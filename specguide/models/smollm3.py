@@ -1,5 +1,5 @@
-"""Owns the SmolLM3 family (Hugging Face 2025): a Llama in which every fourth layer knows no
-positions."""
+"""Owns the SmolLM3 family (Hugging Face 2025): a Llama in which every fourth layer has no positions
+(NoPE)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _has_rope(fields: Mapping[str, Any]) -> tuple[bool, ...]:
 
 
 def _windows(fields: Mapping[str, Any], has_rope: tuple[bool, ...]) -> Windows:
-    """Each layer's window: in layers that `layer_types` names, or else in those without
+    """Each layer's window: for the layers that `layer_types` names, or else for those without
     positions."""
     if not flag(fields, "use_sliding_window") or fields.get("sliding_window") is None:
         return (None,) * len(has_rope)

@@ -1,4 +1,4 @@
-"""Owns StagedDecoder, a decoder of which each stage of ranks has some layers."""
+"""Owns StagedDecoder, a decoder whose layers are divided among the stages of a pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Carried:
 
     @classmethod
     def behind(cls, layer: int, aux_layers: tuple[int, ...]) -> _Carried:
-        """The message once the first `layer` layers have run."""
+        """The message after the first `layer` layers have run."""
         return cls(tuple(sorted({one for one in aux_layers if one <= layer})))
 
     def pack(self, hidden: Tensor, aux: AuxStates) -> Tensor:
@@ -41,12 +41,13 @@ class _Carried:
 
 
 class StagedDecoder(Decoder):
-    """A `Decoder` that has the layers of its stage; every stage has embeddings, last norm and
+    """A `Decoder` with only the layers of its stage; every stage has embeddings, last norm and
     output matrix.
 
-    The tokens of a pass are cut into micro-batches by sequence: a stage works on one while the next
-    stage works on the one before. The last stage's result goes to all stages, which then verify,
-    accept and draft the same. Lengths are read back to the host, so no CUDA graph captures it.
+    The tokens of a pass are cut into micro-batches by sequence, so that consecutive stages work on
+    different micro-batches at the same time. The last stage's result goes to all stages, each of
+    which then verifies, accepts and drafts in the same way. Lengths are read back to the host, so
+    no CUDA graph can capture it.
     """
 
     def forward(
@@ -57,7 +58,7 @@ class StagedDecoder(Decoder):
         aux_layers: tuple[int, ...] = (),
         outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """See Decoder. Raises CollectiveFailed where another stage does not come."""
+        """See Decoder. Raises CollectiveFailed if another stage does not take part."""
         results: list[Tensor] = []
         sent: list[Pending] = []
         for part, tokens in micro_batches(context, self.stage.num_micro_batches):
@@ -75,7 +76,7 @@ class StagedDecoder(Decoder):
         return wanted.contiguous(), states.contiguous()
 
     def _enter(self, input_ids: Tensor, aux_layers: tuple[int, ...]) -> tuple[Tensor, AuxStates]:
-        """The residual stream before this stage's layers, and the aux layers' inputs that there are
+        """The residual stream before this stage's layers, and the aux layers' inputs that are known
         by then."""
         if self.stage.is_first:
             hidden = self.embedding.forward(input_ids)
@@ -88,8 +89,8 @@ class StagedDecoder(Decoder):
     def _pass_on(
         self, hidden: Tensor, context: PassContext, cache: KVCache, aux: AuxStates
     ) -> Pending:
-        """Run this stage's layers and send on what they leave. The next stage norms the stream
-        itself."""
+        """Run this stage's layers and send their results on. The next stage computes the norm of
+        the stream itself."""
         hidden, _ = self.run_layers(hidden, context, cache, NoNorm(), aux)
         carried = _Carried.behind(self._layers.stop, aux.layers)
         return self.stage.send(carried.pack(hidden, aux))
@@ -97,7 +98,7 @@ class StagedDecoder(Decoder):
     def _finish(
         self, hidden: Tensor, context: PassContext, cache: KVCache, aux: AuxStates
     ) -> Tensor:
-        """What `forward` returns, side by side."""
+        """The results of `forward`, side by side."""
         hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux)
         return torch.cat([normed, aux.beside(hidden, self.config.stream_scale)], 1)
 

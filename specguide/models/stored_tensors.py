@@ -1,5 +1,5 @@
-"""Owns StoredTensor: a tensor in a checkpoint's file, and how its bytes get to where they are
-wanted."""
+"""Owns StoredTensor: a tensor in a checkpoint's file, and how its bytes get to their
+destination."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from specguide.inputs.json_fields import check_fetched
 from specguide.models.gguf import gguf_tensors
 
 CHUNK_BYTES = 8 << 20
-"""Most bytes that are read at once: they still lie in a processor's cache when they go on to a
-GPU."""
+"""Maximum bytes that are read at once: few enough to be still in the processor's cache when they
+are copied to a GPU."""
 
 _TORCH_DTYPES = {
     "F64": torch.float64,
@@ -45,7 +45,7 @@ class StoredTensor(Protocol):
     """A tensor in a checkpoint's file, not read yet.
 
     dtype:       name of its dtype in this kind of file
-    torch_dtype: its dtype; None: torch has none for it
+    torch_dtype: its dtype in torch; None: torch has no such dtype
     num_bytes:   its bytes in the file
     """
 
@@ -63,7 +63,7 @@ class StoredTensor(Protocol):
 
     def read_into(self, memory: Tensor) -> None:
         """Read it into contiguous memory of its shape and dtype, on any device; any thread may call
-        it. Raises CheckpointError."""
+        this. Raises CheckpointError."""
 
 
 def read(stored: StoredTensor) -> Tensor:
@@ -75,8 +75,8 @@ def read(stored: StoredTensor) -> Tensor:
 
 @contextmanager
 def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
-    """The tensors of one file by name, in the order of the file, for as long as the context lasts;
-    raises CheckpointError."""
+    """The tensors of one file by name, in the order of the file; they are valid inside the context.
+    Raises CheckpointError."""
     if path.suffix == ".safetensors":
         with _opened(path) as file:
             yield _stored_slices(path, file.fileno())
@@ -96,7 +96,7 @@ def _opened(path: Path) -> FileIO:
 
 @dataclass(frozen=True)
 class StoredSlice:
-    """A tensor in a safetensors file. offset: of its first byte"""
+    """A tensor in a safetensors file. offset: position of its first byte"""
 
     path: Path
     file: int
@@ -114,8 +114,8 @@ class StoredSlice:
         if memory.device.type == "cpu":
             self._read(bytes_, 0)
             return
-        # A copy out of memory that the system may move would pass through such a buffer anyway, of
-        # the driver, and all threads would wait for it.
+        # A copy from pageable memory would pass through a buffer of the driver's anyway, and all
+        # threads would wait for that one.
         staging = torch.empty(CHUNK_BYTES, dtype=torch.uint8, pin_memory=True)
         for start in range(0, self.num_bytes, CHUNK_BYTES):
             chunk = bytes_[start : start + CHUNK_BYTES]
@@ -140,15 +140,15 @@ class StoredSlice:
 
 
 def _stored_slices(path: Path, file: int) -> dict[str, StoredTensor]:
-    """The tensors of a safetensors file by name. safetensors itself checks the header, and that its
-    tensors fill the file without a gap."""
+    """The tensors of a safetensors file by name. safetensors itself checks the header, and that the
+    tensors fill the file without gaps."""
     try:
         with safe_open(path, framework="pt", device="cpu") as checked:
             names = set(checked.keys())
         header_len = int.from_bytes(os.pread(file, 8, 0), "little")
         header = json.loads(os.pread(file, header_len, 8))
         slices = [(name, header[name]) for name in names]
-    except Exception as error:  # of a damaged header it raises other kinds than its own, too
+    except Exception as error:  # a damaged header makes it raise other errors than its own, too
         raise CheckpointError(
             f"{path}: cannot be read as safetensors (truncated or damaged?): {error}"
         ) from None
@@ -193,7 +193,7 @@ def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         return {str(name): _unpickled(tensor) for name, tensor in state.items()}
-    except Exception as error:  # what a damaged file makes the unpickler do has no bounds
+    except Exception as error:  # a damaged file can make the unpickler raise anything
         raise CheckpointError(
             f"{path}: cannot be read as a file of plain tensors: {error}"
         ) from None

@@ -1,5 +1,5 @@
-"""Owns TransformersConfig: what is found out about a folder whose model transformers' own modules
-run."""
+"""Owns TransformersConfig: what is found out about a folder whose model runs on transformers' own
+modules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TransformersConfig(ModelConfig):
 
 
 def known_to_transformers(fields: Mapping[str, Any]) -> str | None:
-    """The first of the `architectures` that is a causal language model of transformers."""
+    """The first of the `architectures` that transformers has as a causal language model."""
     import_transformers()
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -73,7 +73,8 @@ def read_transformers_config(folder: Path) -> TransformersConfig:
 
 
 def naming_model(architecture: str) -> AbstractContextManager[None]:
-    """A context in which errors name the model as one that the fallback runs."""
+    """A context in which error messages name the model as one that runs on transformers'
+    modules."""
     return naming(Path(f"{architecture} by transformers' modules"))
 
 
@@ -114,8 +115,8 @@ def skeleton_of(stated: Any, architecture: str, max_positions: int) -> Any:
 def without_parameters(
     stated: Any, architecture: str, dtype: torch.dtype, max_positions: int
 ) -> Any:
-    """The model with its buffers as its constructors compute them, on a CPU, and parameters on the
-    meta device. Raises CheckpointError."""
+    """The model with parameters on the meta device, and with buffers on a CPU, as its constructors
+    compute them. Raises CheckpointError."""
     thread = threading.get_ident()
 
     def to_meta(module: nn.Module, name: str, parameter: Tensor) -> Any:
@@ -139,7 +140,7 @@ def _built(stated: Any, architecture: str, dtype: torch.dtype, max_positions: in
         model = model_class._from_config(
             copy.deepcopy(stated), dtype=dtype, attn_implementation=transformers_trial.PAGED
         )
-    except Exception as error:  # of every model's own making
+    except Exception as error:  # each model's own code may raise anything
         raise CheckpointError(
             f"it cannot be built with an attention of another's: {type(error).__name__}: {error}"
         ) from None

@@ -1,5 +1,5 @@
-"""Owns TransformersDecoder: any decoder-only model of transformers over our paged cache, with our
-attention and our products."""
+"""Owns TransformersDecoder: any decoder-only model of transformers, run over our paged KV cache
+with our attention and our products."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from specguide.parallel import ONE_RANK, ONE_STAGE
 class TransformersDecoder(Decoder):
     """A Decoder whose layers are modules of transformers; see Decoder.
 
-    Each pass runs the module's own code, on one sequence of all tokens: only attention knows of
-    sequences. Positions past the context are read like the last one, since some models look them up
-    in a table.
+    Each pass runs the modules' own code on a single sequence of all tokens: only the attention
+    knows about sequences. Positions beyond the context are treated like the last one, since some
+    models look positions up in a table.
     """
 
     config: TransformersConfig
@@ -78,7 +78,7 @@ class TransformersDecoder(Decoder):
         self._num_logits = config.vocab_size
 
     def _place(self) -> None:
-        """Put projections in the place of linear maps, and give memory to all else."""
+        """Replace linear modules by projections, and allocate memory for everything else."""
         model = self._model
         tied = self._tied()
         place = Placement(self.device, self.dtype, self.config.quantization)
@@ -101,7 +101,7 @@ class TransformersDecoder(Decoder):
         materialise(model, self.device, self.dtype)
 
     def _tied(self) -> set[str]:
-        """Names of the linear maps that have the embeddings' matrix."""
+        """Names of the linear modules that share the embeddings' matrix."""
         head = self._model.get_output_embeddings()
         embedding = self._model.get_input_embeddings()
         if head is None or head.weight is not embedding.weight:
@@ -109,7 +109,7 @@ class TransformersDecoder(Decoder):
         return {name for name, module in self._model.named_modules() if module is head}
 
     def _share_ends(self) -> None:
-        """Set `embedding` and `lm_head` as draft heads read them."""
+        """Set `embedding` and `lm_head`, which draft heads read."""
         inner = self._model.get_input_embeddings()
         names = {id(it): name for name, it in self._model.named_modules()}
         self.embedding = Embedding(inner.weight.data, f"{names[id(inner)]}.weight")
@@ -121,7 +121,7 @@ class TransformersDecoder(Decoder):
             self.lm_head = LmHead.tied(self.embedding)
 
     def _note_layers(self) -> None:
-        """Have each layer note its input where that is wanted."""
+        """Have each layer record its input if that is wanted."""
         layers = next(
             module
             for module in self._model.base_model.modules()
@@ -167,7 +167,7 @@ class TransformersDecoder(Decoder):
         return wanted, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
 
     def _noted(self, layer: int) -> Tensor:
-        """The input that a layer has noted in this pass. Raises CheckpointError where it has noted
+        """The input that a layer recorded in this pass. Raises CheckpointError if it recorded
         none."""
         state = self._pages.aux[layer]
         if state is None:
@@ -179,18 +179,18 @@ class TransformersDecoder(Decoder):
         return state
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See Decoder.logits. The model's own code behind its body computes them."""
+        """See Decoder.logits. They are computed by the model's own code behind its body."""
         self._given.hidden = hidden
         logits: Tensor = self._head(input_ids=None, use_cache=False).logits[0]
         return logits[:, : self._num_logits].to(hidden.dtype)
 
     def check_head(self) -> None:
-        """Compute logits once. Raises CheckpointError where the model's own code asks its body for
+        """Compute logits once. Raises CheckpointError if the model's own code asks its body for
         more than hidden states."""
-        hidden = self.embedding.weight[:1].clone()  # the head reads what is as wide as these
+        hidden = self.embedding.weight[:1].clone()  # hidden states are as wide as embeddings
         try:
             self.logits(hidden)
-        except Exception as error:  # what foreign code raises has no bounds
+        except Exception as error:  # foreign code may raise anything
             with naming_model(self.config.architecture):
                 raise CheckpointError(
                     f"its logits need more than hidden states: {type(error).__name__}: {error}"
@@ -213,7 +213,7 @@ class TransformersDecoder(Decoder):
         return dict(self._destinations())
 
     def is_left_aside(self, name: str) -> bool:
-        """Whether a tensor is one that a checkpoint may hold, and the model has no use for."""
+        """Whether a tensor may be in a checkpoint, although the model does not use it."""
         patterns = self._model._keys_to_ignore_on_load_unexpected or ()
         tied = {f"{head}.weight" for head in self._tied_names()}
         return (

@@ -1,5 +1,5 @@
-"""Owns the modules that stand within a model of transformers in the place of its own, and the pages
-that its attention reads."""
+"""Owns the modules that replace a transformers model's own, and Pages, through which its attention
+reads the paged cache."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from specguide.models.transformers_trial import LayerAttention
 
 
 class Pages:
-    """What the attention of all layers reads in a pass: it is set before the pass.
+    """What the attention of all layers reads in a pass; it is set before the pass.
 
-    aux: inputs of layers that are wanted, by layer
+    aux: wanted inputs of layers, by layer
     """
 
     context: PassContext
@@ -34,7 +34,7 @@ class Pages:
         """Set what the coming pass reads."""
         self.context = context
         self.cache = cache
-        # Keys come rotated: the kernel that stores them turns them by nothing.
+        # The model has rotated the keys already: the kernel that stores them gets a rotation by 0.
         shape = (len(context.position_ids), 2, 1, self.layers[0].head_dim)
         self.still = torch.zeros(shape, dtype=dtype, device=context.position_ids.device)
         self.still[:, 0].fill_(1.0)
@@ -56,7 +56,7 @@ class Pages:
             value_cache,
             AttentionForm(layer.scale, layer.window, asked.get("s_aux")),
         )
-        assert isinstance(attended, Tensor)  # it asked for no rounding
+        assert isinstance(attended, Tensor)  # no rounding was asked for
         return attended[None]
 
 
@@ -73,25 +73,25 @@ class ProjectionModule(nn.Module):
 
 
 class GivenBody(nn.Module):
-    """Takes the place of the body of a model whose hidden states are there already."""
+    """Replaces the body of a model when its hidden states are already known."""
 
     hidden: Tensor
 
     @property
     def decoder(self) -> GivenBody:
-        """The body itself, since some heads ask a part of it."""
+        """The body itself, since some models ask the body for its `decoder`."""
         return self
 
     def forward(self, *args: Any, **others: Any) -> Any:
-        """The body's output: the hidden states [n, hidden_size] that were given."""
+        """The body's output: the given hidden states [n, hidden_size]."""
         from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.hidden[None])
 
 
 def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
-    """Give a model uninitialised memory for its parameters, which may be shared, and its buffers as
-    they are."""
+    """Allocate uninitialised memory for a model's parameters, which may be shared, and move its
+    buffers with their values."""
     memory: dict[nn.Parameter, nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():

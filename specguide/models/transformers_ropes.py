@@ -1,4 +1,4 @@
-"""Owns `hold_frequencies`: the ropes whose frequencies transformers chooses anew in each pass."""
+"""Owns `hold_frequencies`, for ropes whose frequencies transformers chooses again in each pass."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import nn
 def hold_frequencies(model: nn.Module, max_positions: int) -> None:
     """Have each rope of a model of transformers keep the frequencies of `max_positions`.
 
-    A pass here has tokens of many requests, and keys stay in the cache as they are, so that no
-    pass may change the frequencies: "longrope" has those that RopeConfig says, and "dynamic" those
-    of the model's own context, beyond which nothing is served.
+    A pass here has tokens of many requests, and cached keys are not rotated again, so no pass may
+    change the frequencies: "longrope" keeps those that RopeConfig describes, and "dynamic" those of
+    the model's own context, beyond which nothing is served.
     """
     module: Any
     for module in model.modules():
@@ -26,9 +26,9 @@ def hold_frequencies(model: nn.Module, max_positions: int) -> None:
 
 
 def _held(module: Any, kind: str, max_positions: int, layers: str | None = None) -> str:
-    """The type of rope under which `module` changes nothing.
+    """The type of rope under which `module` no longer changes its frequencies.
 
-    layers: the kind of layers that the rope is of; None: all
+    layers: the kind of layers that the rope belongs to; None: all
     """
     if kind == "longrope":
         from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS

@@ -1,9 +1,9 @@
-"""Owns the trial of a model of transformers: a pass on the meta device, in which its layers say how
-they attend.
+"""Owns the trial of a transformers model: a pass on the meta device that records how its layers
+attend.
 
-A model that computes something else than is thought gives wrong text without a word. So nothing is
-believed of its config.json: its own code runs, with our attention in the place of the library's,
-and what it asks of that is written down, and refused where it is more than the paged cache does.
+A model that computes something other than expected produces wrong text without any error. So its
+config.json is not trusted: its own code runs, with our attention in place of the library's; what it
+asks of the attention is recorded, and refused if the paged cache cannot do it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from specguide.errors import CheckpointError, UserError
 
 PAGED = "specguide"
-"""The name by which transformers knows our attention. It has no masks: the plan of a pass knows who
-sees whom."""
+"""The name by which transformers knows our attention. It needs no masks: the plan of a pass knows
+which tokens see which."""
 
 TRIED = "specguide_trial"
-"""The name of the same attention with masks, which say in a trial who sees whom."""
+"""The name of the same attention with masks, which show in a trial which tokens see which."""
 
 _PASSED_ON = frozenset({"position_ids", "s_aux", "position_embeddings"})
 
@@ -43,13 +43,13 @@ class LayerAttention:
 
 @dataclass(frozen=True)
 class SeenMask:
-    """Takes the place of a mask in a trial."""
+    """Stands for a mask in a trial."""
 
     window: int | None
 
 
 class Recorder:
-    """Takes the place of the paged cache in a trial: it notes what each layer asks for."""
+    """Stands for the paged cache in a trial: it records what each layer asks for."""
 
     def __init__(self) -> None:
         self.layers: dict[int, LayerAttention] = {}
@@ -57,7 +57,7 @@ class Recorder:
     def attend(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
     ) -> Tensor:
-        """Note what is asked for: query [1, heads, T, head_dim] → [1, T, heads, head_dim]. Raises
+        """Record what is asked for: query [1, heads, T, head_dim] → [1, T, heads, head_dim]. Raises
         CheckpointError for what the paged cache cannot do."""
         layer = getattr(module, "layer_idx", None)
         if not isinstance(layer, int):
@@ -101,15 +101,16 @@ def attention(
     attention_mask: Any,
     **asked: Any,
 ) -> tuple[Tensor, None]:
-    """The attention of every model of transformers that runs here: `module` holds what attends."""
+    """The attention of every transformers model that runs here: `module` holds the object that
+    attends."""
     asked["attention_mask"] = attention_mask
     paged: Any = module.paged
     return paged.attend(module, query, key, value, asked), None
 
 
 def seen_mask(*, mask_function: Callable[..., Any], config: Any, **others: Any) -> SeenMask:
-    """The mask that transformers is given in a trial. Raises CheckpointError where it is neither
-    causal nor that of a sliding window."""
+    """The mask that transformers gets in a trial. Raises CheckpointError if it is neither causal
+    nor that of a sliding window."""
     num_positions = min(getattr(config, "max_position_embeddings", 0) or 4096, 2**17)
     positions = torch.arange(num_positions)
 
@@ -131,7 +132,7 @@ def seen_mask(*, mask_function: Callable[..., Any], config: Any, **others: Any) 
 
 
 def register() -> None:
-    """Make our attention known to transformers."""
+    """Register our attention in transformers."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(PAGED, attention)
@@ -142,17 +143,18 @@ def register() -> None:
 def run_trial(model: Any, base: nn.Module, num_layers: int) -> tuple[LayerAttention, ...]:
     """What each layer of a model on the meta device asks for.
 
-    Raises CheckpointError where it cannot run over the paged cache, or in a captured graph.
+    Raises CheckpointError if it cannot run over the paged cache, or in a captured graph.
     """
     ids = torch.zeros(1, 2, dtype=torch.int64, device="meta")
     masked, paged = Recorder(), Recorder()
     try:
-        # With a mask of its own: else transformers looks for several sequences in the positions.
+        # A mask is given, since transformers would otherwise look for several sequences in the
+        # positions.
         _run(model, base, masked, TRIED, ids, {"attention_mask": torch.ones_like(ids)})
         _run(model, base, paged, PAGED, ids, {"position_ids": ids})
     except UserError:
         raise
-    except Exception as error:  # what foreign code does with a tensor without values has no bounds
+    except Exception as error:  # foreign code may raise anything for a tensor without values
         raise CheckpointError(
             "it needs the values of tensors while it runs, or is otherwise not made for an "
             f"attention of another's: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Owns TwoRopesConfig: layers with a window have a rope of their own."""
+"""Owns TwoRopesConfig, for models whose layers with a window have a different rope."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from specguide.models.config import ModelConfig, size
 
 @dataclass(frozen=True, kw_only=True)
 class TwoRopesConfig(ModelConfig):
-    """A configuration with two ropes: `rope` of the layers that see all, `local_rope` of those with
-    a window."""
+    """A configuration with two ropes: `rope` for the layers that see all tokens, `local_rope` for
+    those with a window."""
 
     local_rope: RopeConfig
 
@@ -28,11 +28,11 @@ class TwoRopesConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class KindOfLayers:
-    """The layers of one kind, as `layer_types` calls it.
+    """The layers of one kind, named as in `layer_types`.
 
-    theta:      theta where config.json states none
+    theta:      theta if config.json states none
     theta_name: its name in a config.json that does not state ropes by kind
-    is_scaled:  `rope_scaling` is meant for these layers
+    is_scaled:  `rope_scaling` applies to these layers
     """
 
     name: str
@@ -47,9 +47,10 @@ def read_ropes(
     """`rope` and `local_rope`: stated in `rope_parameters` by kind (transformers 5), or flat
     (before). Raises CheckpointError.
 
-    max_positions: longest context where config.json states none
+    max_positions: longest context if config.json states none
 
-    Parameters beside ropes by kind are of no layer: transformers 5.10 writes some there.
+    Parameters that stand beside the ropes by kind apply to no layer: transformers 5.10 writes some
+    there.
     """
     by_kind = mapping(fields, "rope_parameters")
     are_stated = not by_kind.keys().isdisjoint((full.name, local.name))

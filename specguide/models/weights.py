@@ -1,5 +1,5 @@
-"""Owns the way from checkpoint files to the memory of a model: every tensor placed, none left
-over."""
+"""Owns the way from checkpoint files to a model's memory: every tensor gets its place, and none may
+be left over."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _UNTIED = (
     "; where the model's output matrix is that of its embeddings, state 'tie_word_embeddings': true"
 )
 _OF_MISTRAL = "consolidated"
-"""Begins the names of files that hold the same weights again, with Mistral's own names of
-tensors."""
+"""Prefix of the names of files that contain the same weights once more, under Mistral's own
+names."""
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
     """The files that hold a checkpoint's weights: one safetensors file, the shards that its index
-    names, all safetensors files where there is neither, or a GGUF file.
+    names, all safetensors files if there is neither, or a GGUF file.
 
-    pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index
+    pickle: accept pytorch_model.bin, too. Raises CheckpointError if there are none, or the index
             cannot be read.
     """
     if (gguf := find_gguf(folder)) is not None:
@@ -84,8 +84,8 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
 
 
 def _shards(path: Path) -> list[str]:
-    """The files that an index names. A file may itself be a link to elsewhere: a hub's cache is
-    made of such links."""
+    """The files that an index names. A file may be a link to another place: a hub's cache consists
+    of such links."""
     weight_map = read_json(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointError(
@@ -108,7 +108,7 @@ def _shards(path: Path) -> list[str]:
 
 
 def stored_names(files: tuple[Path, ...]) -> set[str]:
-    """Names of all tensors in the files; raises CheckpointError when one cannot be read."""
+    """Names of all tensors in the files; raises CheckpointError if one cannot be read."""
     names: set[str] = set()
     for path in files:
         with open_weights(path) as stored:
@@ -126,8 +126,8 @@ def check_weights(
     """Compare the names, shapes and types in the files with the destinations, which may be on the
     meta device.
 
-    ignored: names that may be left over;  rename: from the file's names to those of `destinations`
-    Raises CheckpointError that names what is missing, left over, there twice, or of the wrong shape
+    ignored: names that may be left over;  rename: maps the file's names to those of `destinations`
+    Raises CheckpointError that names what is missing, left over, duplicate, or of the wrong shape
     or type.
     """
     found: dict[str, StoredTensor] = {}
@@ -146,11 +146,11 @@ def load_weights(
     *,
     rename: Callable[[str], str] = lambda name: name,
 ) -> None:
-    """Fill every destination from the files; `check_weights` has found them right. Beside the model
-    this takes no more memory than the largest file has bytes.
+    """Fill every destination from the files, which must have passed `check_weights`. Besides the
+    model this needs at most as much memory as the largest file has bytes.
 
-    rename: from the file's names to those of `destinations`
-    Raises CheckpointError for values that a destination finds wrong.
+    rename: maps the file's names to those of `destinations`
+    Raises CheckpointError for values that a destination refuses.
     """
     with ExitStack() as opened:
         loads = [
@@ -168,8 +168,8 @@ def check_tied(
     *,
     rename: Callable[[str], str] = lambda name: name,
 ) -> None:
-    """Raise CheckpointError where a tied checkpoint holds an output matrix that is not the
-    embeddings', which are loaded; it may hold the matrix twice."""
+    """Raise CheckpointError if a tied checkpoint has an output matrix that differs from the loaded
+    embeddings; it may contain the same matrix twice."""
     matrix = embedding.weight
     for path in files:
         with open_weights(path) as stored:

@@ -1,4 +1,4 @@
-"""Owns how config.json states the sliding windows of a model's layers."""
+"""Owns the reading of a model's sliding windows from config.json."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Windows = tuple[int | None, ...]
 
 
 def no_windows(fields: Mapping[str, Any]) -> Windows:
-    """The windows of a family without any. A window in config.json has no effect, as in
-    transformers, unless a flag insists on it. Raises CheckpointError then."""
+    """The windows of a family without windows. A window in config.json has no effect, as in
+    transformers, unless a flag insists on it; then CheckpointError is raised."""
     window = _stated_window(fields, None)
     is_used = flag(fields, "use_sliding_window")
     if window is not None and is_used:
@@ -34,14 +34,14 @@ def uniform_windows(fields: Mapping[str, Any], default: int) -> Windows:
 
 
 def optional_windows(fields: Mapping[str, Any]) -> Windows:
-    """The `sliding_window` in all layers where one is stated, else no windows. Raises
+    """The `sliding_window` in all layers if one is stated, else no windows. Raises
     CheckpointError."""
     return _uniform(fields, _stated_window(fields, None))
 
 
 def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
-    """The `sliding_window` where `use_sliding_window` says so, in the layers that `layer_types`
-    names, or from `max_window_layers` on. Raises CheckpointError."""
+    """The `sliding_window` if `use_sliding_window` is true, in the layers that `layer_types` names,
+    or from `max_window_layers` on. Raises CheckpointError."""
     num_layers = size(fields, "num_hidden_layers")
     layer_types = read_layer_types(fields, num_layers)
     is_used = flag(fields, "use_sliding_window")
@@ -62,10 +62,10 @@ def windows_of(layer_types: list[str], window: int | None) -> Windows:
 
 
 def read_layer_types(fields: Mapping[str, Any], num_layers: int | None = None) -> list[str] | None:
-    """The stated `layer_types`, each "full_attention" or "sliding_attention"; None where there are
-    none. Raises CheckpointError.
+    """The stated `layer_types`, each "full_attention" or "sliding_attention"; None if not stated.
+    Raises CheckpointError.
 
-    num_layers: how many there must be; None: one or more
+    num_layers: required number of entries; None: one or more
     """
     kinds = fields.get("layer_types")
     if kinds is None:
