@@ -1,4 +1,4 @@
-"""Text to tokens and back, and the bytes behind them."""
+"""Text to tokens and back, and the bytes that tokens stand for."""
 
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.detokenizer import IncrementalDetokenizer

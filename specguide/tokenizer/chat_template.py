@@ -1,4 +1,4 @@
-"""Owns ChatTemplate: a model's chat template, what it may be told, and what goes wrong in it."""
+"""Owns ChatTemplate: a model's chat template, the variables it may be given, and its errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from specguide.tokenizer.contents import in_strict_turns
 
 @dataclass(frozen=True)
 class _Source:
-    """What is known of a template's text: the variables that it reads, and the strings that it
-    mentions."""
+    """What is known of a template from its text: the variables that it reads, and the strings that
+    it mentions."""
 
     variables: frozenset[str]
     constants: tuple[str, ...]
@@ -37,9 +37,9 @@ class _Source:
 
 
 class ChatTemplate:
-    """The chat template of a tokenizer, which may be several by name: one for tools, say.
+    """The chat template of a tokenizer; there may be several by name, such as one for tools.
 
-    chat: the `transformers` tokenizer that holds it; None for none
+    chat: the `transformers` tokenizer that holds it; None: there is no template
     """
 
     def __init__(self, chat: Any) -> None:
@@ -48,8 +48,7 @@ class ChatTemplate:
 
     @property
     def text(self) -> str | None:
-        """The text of the template; where there are several, of the one for tools. None without
-        one."""
+        """The text of the template; with several, of the one for tools. None if there is none."""
         template = getattr(self._chat, "chat_template", None)
         if isinstance(template, Mapping):
             template = template.get("tool_use", template.get("default"))
@@ -58,8 +57,8 @@ class ChatTemplate:
     def constants(
         self, values: Mapping[str, Any], client: ClientTemplate | None = None
     ) -> tuple[str, ...]:
-        """Strings that the template for these values mentions, and may look for in them; none for a
-        template of a client's."""
+        """Strings that the template chosen for these values mentions, and may search them for; none
+        for a client's template."""
         return self._source(values).constants if client is None else ()
 
     def known(
@@ -68,10 +67,10 @@ class ChatTemplate:
         values: Mapping[str, Any],
         client: ClientTemplate | None = None,
     ) -> dict[str, Any]:
-        """The variables that the template for these values reads; a template of a client's is taken
-        to read all of them.
+        """The variables that the template chosen for these values reads; a client's template is
+        assumed to read all.
 
-        Raises InvalidParams for a name with a meaning of its own.
+        Raises InvalidParams for a reserved name.
         """
         taken = next((name for name in variables if name in self._reserved), None)
         if taken is not None:
@@ -85,13 +84,13 @@ class ChatTemplate:
         return {name: value for name, value in variables.items() if name in read}
 
     def render(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> str:
-        """The text of these values of its variables, `messages` among them.
+        """The text that the template makes of these values of its variables, `messages` among them.
 
-        A model's template that refuses the messages, or drops a system message that is not the
-        first, is given them in strict turns.
+        If a model's template refuses the messages, or drops a system message that is not the first,
+        it is rendered again with the messages in strict turns.
 
-        client: the template to take instead. Raises InvalidParams where there is none, and for all
-                that goes wrong.
+        client: the template to use instead. Raises InvalidParams if there is none, and for every
+                error.
         """
         if client is not None:
             return client.render(
@@ -120,13 +119,13 @@ class ChatTemplate:
         others = {name: value for name, value in values.items() if name != "messages"}
         try:
             return str(self._chat.apply_chat_template(messages, tokenize=False, **others))
-        # whatever a template can raise: it is the messages' affair, not the server's
+        # a template can raise anything: the messages are at fault, not the server
         except Exception as error:
             raise _refused(error) from None
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
-        """Names with a meaning of their own: for the method that renders, for Jinja, and for the
+        """Reserved names: parameters of the method that renders, and names of Jinja and of the
         tokenizer."""
         from specguide.tokenizer.template_child import environment
 
@@ -154,7 +153,7 @@ class ChatTemplate:
 
 
 def _has_instructions(text: str, messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all system messages behind the first message are in a rendered text."""
+    """Whether a rendered text contains all system messages behind the first message."""
     told = (one.get("content") for one in messages[1:] if one.get("role") == "system")
     return all((content or "").strip() in text for content in told)
 
@@ -175,9 +174,9 @@ def _refused(error: Exception) -> UserError:
 def up_to_final_message(
     render: Callable[[Mapping[str, Any]], str], values: Mapping[str, Any]
 ) -> str:
-    """What `render` makes of the values, up to the end of the last message's content: the template
-    is given a mark there, and a space, without which it strips contents. Raises InvalidParams where
-    it leaves that content out."""
+    """The text that `render` makes of the values, up to the end of the last message's content. To
+    find that end, a mark is appended to the content, after a space because templates strip
+    contents. Raises InvalidParams if the template drops the content."""
     *before, last = values["messages"]
     mark = secrets.token_hex(16)
     marked = {**last, "content": f"{last['content']}{mark} "}
@@ -197,7 +196,7 @@ def template_values(
     *,
     add_generation_prompt: bool,
 ) -> dict[str, Any]:
-    """What every template is told."""
+    """The values that every template gets."""
     values = {
         "messages": [dict(message) for message in messages],
         "tools": [dict(tool) for tool in tools] if tools else None,

@@ -1,4 +1,4 @@
-"""Owns rendering a chat template that a client sent, in a process of its own that is killed when it
+"""Owns the rendering of a client's chat template, in a separate process that is killed when it
 takes too long."""
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SCRIPT = Path(__file__).with_name("template_child.py")
 class ClientTemplate:
     """A template, and its limits.
 
-    source:    Jinja, as models' templates are
-    timeout_s: longest time of a rendering, the start of its process (some 0.1 s) included
-    max_bytes: most memory of the process
-    max_chars: longest text
+    source:    Jinja, like models' templates
+    timeout_s: maximum time of a rendering, including the start of its process (some 0.1 s)
+    max_bytes: maximum memory of the process
+    max_chars: maximum length of the text
     """
 
     source: str
@@ -34,8 +34,8 @@ class ClientTemplate:
     max_chars: int
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text that it makes of the values of its variables. Raises InvalidParams for all that
-        is wrong with it."""
+        """The text that it makes of the values of its variables. Raises InvalidParams for
+        everything that is wrong with it."""
         job = json.dumps(
             {"template": self.source, "values": values, "max_chars": self.max_chars}
         ).encode()
@@ -47,7 +47,7 @@ class ClientTemplate:
             str(self.max_bytes),
             str(math.ceil(self.timeout_s)),
         ]
-        # and no secrets of this process
+        # and without secrets of this process
         path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with subprocess.Popen(
             command,

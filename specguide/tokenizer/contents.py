@@ -1,5 +1,5 @@
-"""Owns what the content of a message may be, a text or text parts of either API, and how messages
-become those that a strict template takes."""
+"""Owns what the content of a message may be (a text, or text parts of either API), and how messages
+are converted for strict templates."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _TEXT_OF = {
     "reasoning_text": "text",
     "refusal": "refusal",
 }
-"""Types of text parts, of either API, and where each has its text."""
+"""Types of text parts in either API, and the field that holds each one's text."""
 
 
 def between_parts(role: Any) -> str:
-    """What stands between the text parts of a message: each is a line of its own, as with vLLM; but
-    what the model wrote is whole as it was written."""
+    """The separator between the text parts of a message: a newline, as in vLLM, but nothing for the
+    model's own messages, whose parts are joined exactly as written."""
     return "" if role == "assistant" else "\n"
 
 
 def plain_messages(messages: Any) -> list[dict[str, Any]]:
     """A conversation whose contents are texts, as chat templates read them; a message without a
-    content stays as it is. Raises InvalidParams naming what is no conversation."""
+    content is unchanged. Raises InvalidParams that names what is invalid."""
     if not isinstance(messages, Sequence) or isinstance(messages, (str, bytes)):
         raise InvalidParams(
             f"a conversation is a list of messages, found {type(messages).__name__}",
@@ -53,8 +53,8 @@ def _plain(message: Any, param: str) -> dict[str, Any]:
 
 
 def text_of(content: Any, param: str, between: str) -> str:
-    """The text of a content, which is a text or text parts of either API with a text `between`
-    them. Raises InvalidParams that names any other part."""
+    """The text of a content: a text, or text parts of either API, joined by `between`. Raises
+    InvalidParams that names any other part."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -74,8 +74,8 @@ def text_of(content: Any, param: str, between: str) -> str:
 
 
 def in_strict_turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The conversation with no system message but the first, and no two messages of the user side
-    by side: neighbours are one message, and a later system message is said by the user."""
+    """The conversation with a single system message, at the start, and no two user messages in a
+    row: neighbours are joined, and a later system message becomes a user message."""
     turns: list[tuple[Any, list[Mapping[str, Any]]]] = []
     for message in messages:
         role = message.get("role")

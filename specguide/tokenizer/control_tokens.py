@@ -1,13 +1,13 @@
-"""Owns how text that only looks like control tokens is kept from becoming them.
+"""Owns how text that merely looks like control tokens is kept from becoming them.
 
 A control token is an added token that the tokenizer marks as special, or that ends an answer: a
-chat template writes it to tell the model who speaks. Where a user's text spells one, it must stay
-text. Which of those in a rendered template are the template's own is found by rendering it again
-with *marks*: in the user's strings, a character that each control token has is replaced by one that
-stands nowhere else, so that the tokenizer finds the template's own tokens and no others; a token
-that begins in the template's text is its own. Then a twin of the tokenizer, whose control tokens
-have names that nobody can guess, reads the text in which just these are written by their new names.
-So each text between two control tokens is tokenized whole, as it always is.
+chat template writes it to tell the model who speaks. If a user's text spells one, it must stay
+text. The template's own control tokens are found by rendering it a second time with *marks*: in the
+user's strings, a character of each control token is replaced by one that occurs nowhere else, so
+the tokenizer finds only the template's own tokens. A token that begins in the template's text
+counts as its own. Then these tokens are renamed in the text, and a twin of the tokenizer, whose
+control tokens have names that nobody can guess, reads it. So each text between two control tokens
+is tokenized whole, as usual.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
-"""Unicode's characters without a meaning."""
+"""Unicode's private-use characters, which have no meaning."""
 _NAME_LENGTH = 12  # characters of a secret name, each one of 6,400
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Characters that stand for others while a template renders them.
+    """Characters that replace others while a template renders them.
 
     hidden: the mark of each character that may begin a control token
-    shown:  a mark of each that is put back before the template renders
-    kept:   texts whose first character is not hidden, since the template looks for them
+    shown:  a second mark of each, which becomes the character again before the template renders
+    kept:   texts whose first character is not hidden, since the template searches for them
     """
 
     hidden: Mapping[str, str]
@@ -47,12 +47,12 @@ class Marks:
         return _mapped(value, self._marked)
 
     def undo(self, text: str) -> str:
-        """The text with the characters themselves in the place of their marks."""
+        """The text with marks replaced by the characters that they stand for."""
         return text.translate(_table({mark: char for char, mark in self.hidden.items()}))
 
     def unescape(self, text: str) -> str:
-        """The text with marks in the place of the JSON escapes that a template has written for
-        them."""
+        """The text in which JSON escapes of marks, written by a template, are turned back into
+        marks."""
         for mark in self.hidden.values():
             text = text.replace(_escaped(mark), mark)
         return text
@@ -69,7 +69,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a control token stands in a text, from character `start` to before `end`."""
+    """Where a control token is in a text: characters `start` … `end` - 1."""
 
     name: str
     start: int
@@ -77,8 +77,8 @@ class Place:
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer. What is slow to make is made when it is first needed.
-    For any thread."""
+    """The control tokens of one tokenizer. Parts that are slow to build are built when first
+    needed. Thread-safe."""
 
     def __init__(self, backend: Backend, eos_token_ids: Sequence[int]) -> None:
         self._backend = backend
@@ -98,12 +98,12 @@ class ControlTokens:
         self._twin: _Twin | None = None
 
     def marks(self, values: Any, rendered: str, constants: Sequence[str]) -> Marks | None:
-        """The marks for the strings of what a template renders; None where no string can spell a
-        control token.
+        """The marks for the strings that a template renders; None if no string can spell a control
+        token.
 
-        constants: strings that the template itself mentions, and may look for
+        constants: strings that the template itself mentions, and may search for
 
-        Raises InvalidParams where the text has all characters that a mark could be.
+        Raises InvalidParams if the text contains all characters that could be marks.
         """
         strings = "\0".join(_strings(values))
         hidden = sorted(filter(self._may_tell, set(strings)))
@@ -141,11 +141,11 @@ class ControlTokens:
         return Marks(hides, shows, sorted(kept, key=len, reverse=True))
 
     def places(self, text: str) -> list[Place]:
-        """Where the tokenizer sees control tokens in a text."""
+        """Where the tokenizer finds control tokens in a text."""
         with self._lock:
             if self._finder is None:
                 self._finder = self._made_finder()
-        (read,) = self._finder.encode_batch([text], add_special_tokens=False)  # holds no GIL
+        (read,) = self._finder.encode_batch([text], add_special_tokens=False)  # releases the GIL
         names = (self._finder.id_to_token(token) for token in read.ids)
         return [
             Place(name, *span)
@@ -154,7 +154,7 @@ class ControlTokens:
         ]
 
     def encode(self, text: str, places: Sequence[Place]) -> list[int]:
-        """Token ids of a text with control tokens in these places alone."""
+        """Token ids of a text that has control tokens in these places only."""
         with self._lock:
             if self._twin is None:
                 self._twin = _Twin(self._backend, self._added, self._names)
@@ -165,7 +165,7 @@ class ControlTokens:
         return char in self._tell_tales or any(one in self._tell_tales for one in told)
 
     def _made_finder(self) -> Backend:
-        """A tokenizer that finds added tokens, and takes all else for one word."""
+        """A tokenizer that finds added tokens, and treats everything else as one word."""
         from tokenizers import Tokenizer as Backend
         from tokenizers import models
 
@@ -177,8 +177,8 @@ class ControlTokens:
 
 
 class _Twin:
-    """A copy of the tokenizer whose control tokens have secret names; no other text can become
-    one."""
+    """A copy of the tokenizer whose control tokens have secret names, which no other text can
+    spell."""
 
     def __init__(self, backend: Backend, added: Mapping[int, Any], names: set[str]) -> None:
         from tokenizers import AddedToken
@@ -226,8 +226,8 @@ class _Twin:
 
 
 def _renamed(model: Any, names: Mapping[str, str]) -> Any:
-    """The model itself where it has none of these entries; else a copy with the new names in their
-    places."""
+    """The model itself if it has none of these entries; else a copy in which they have their new
+    names."""
     if all(model.token_to_id(name) is None for name in names):
         return model
     from tokenizers import Tokenizer as Backend
@@ -252,12 +252,12 @@ def _renamed(model: Any, names: Mapping[str, str]) -> Any:
 
 
 def _tell_tale(name: str) -> str:
-    """A character of a control token's text, if it can be one that words do not have."""
+    """A character of a control token's text, one that words do not have if possible."""
     return next((char for char in name if not char.isalnum() and not char.isspace()), name[0])
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """The strings of a value; keys are among them."""
+    """All strings in a value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

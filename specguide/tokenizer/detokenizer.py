@@ -1,11 +1,12 @@
-"""Owns the text of a token list that grows: each token's share of it, as soon as it is certain.
+"""Owns the text of a growing list of tokens: each token's share of the text, as soon as it is
+certain.
 
-What makes it more than a decode of each token: a character's bytes may be spread over tokens,
-SentencePiece decoders trim the space that a text begins with (the prompt's, not that of the output
-behind it), and a run of byte tokens is text only if the whole run is UTF-8 (otherwise each byte of
-it is U+FFFD), so that a run is certain only once it has ended. `tokenizers.decoders.DecodeStream`
-gets the latter wrong: it shows the beginning of a run, and raises or goes astray when the rest
-turns out not to be UTF-8.
+This is more than decoding each token, for three reasons. The bytes of a character may be spread
+over several tokens. SentencePiece decoders trim the space at the beginning of a text (of the
+prompt, not of the output behind it). A run of byte tokens is text only if the whole run is UTF-8
+(otherwise each of its bytes is U+FFFD), so it is certain only once it has ended.
+`tokenizers.decoders.DecodeStream` gets the last one wrong: it shows the beginning of a run, and
+raises or fails when the rest turns out not to be UTF-8.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class IncrementalDetokenizer(Protocol):
-    """The text of one growing list of tokens, behind a prompt.
+    """The text of one growing list of tokens behind a prompt.
 
-    All that `add` returned and then `flush` make exactly `Tokenizer.decode` of the prompt and all
-    tokens, less that of the prompt. Not for several threads.
+    All texts that `add` returned, followed by that of `flush`, are exactly `Tokenizer.decode` of
+    prompt and tokens without the part for the prompt. Not thread-safe.
     """
 
     def add(self, token: int) -> str:
-        """What this token makes certain of the text; often empty, never to be taken back."""
+        """The text that this token makes certain; it is often empty, and never taken back."""
 
     def flush(self) -> str:
-        """The rest, where no more tokens come: U+FFFD for characters that were left incomplete."""
+        """The rest, when no more tokens come: U+FFFD for incomplete characters."""
 
 
 class Detokenizers:
-    """Makes one for each request; tables are shared.
+    """Makes a detokenizer for each request; all share their tables.
 
     Raises CheckpointError for a decoder whose text cannot be known token by token.
     """
@@ -58,7 +59,7 @@ class Detokenizers:
         )
 
     def make(self, prompt_ids: Sequence[int], *, is_guided: bool) -> IncrementalDetokenizer:
-        """What Tokenizer.detokenizer returns."""
+        """See Tokenizer.detokenizer."""
         behind = () if is_guided else prompt_ids
         if isinstance(self._pieces, _BytePieces):
             byte_level = _ByteLevel(self._pieces, behind)
@@ -77,8 +78,8 @@ def _behind(detokenizer: IncrementalDetokenizer, told: str) -> IncrementalDetoke
 
 
 class _Untold:
-    """Text behind a prompt of which the end is uncertain; what `told`, its own text, ends with is
-    not told again."""
+    """Text behind a prompt whose end is uncertain. A beginning that repeats `told`, text of the
+    prompt that was already shown, is dropped."""
 
     def __init__(self, detokenizer: IncrementalDetokenizer, told: str) -> None:
         self._detokenizer, self._told = detokenizer, told
@@ -101,7 +102,7 @@ _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
 
 class _BytePieces(dict[int, bytes]):
-    """Bytes of each token, made when first asked for; empty for tokens that a decode skips."""
+    """Bytes of each token, made when first needed; empty for tokens that a decode skips."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -114,8 +115,8 @@ class _BytePieces(dict[int, bytes]):
 
 
 class _ByteLevel:
-    """The tokens' bytes, decoded as they come. incomplete: what the prompt's text has for a
-    character not yet whole"""
+    """The tokens' bytes, decoded as they come. incomplete: bytes at the prompt's end that begin an
+    incomplete character"""
 
     def __init__(self, pieces: _BytePieces, prompt_ids: Sequence[int]) -> None:
         self._pieces = pieces
@@ -139,11 +140,10 @@ _SKIPPED, _BYTE = object(), object()
 
 
 class _TextPieces(dict[int, object]):
-    """Text of each token inside a text; `_SKIPPED` where a decode skips it, `_BYTE` for a byte
-    token.
+    """Text of each token inside a text; `_SKIPPED` if a decode skips it, `_BYTE` for a byte token.
 
-    The tokenizer's own decoder says what they are, asked behind an anchor: a token that nothing is
-    trimmed from.
+    It is found with the tokenizer's own decoder, behind an anchor: a token from which nothing is
+    trimmed.
     """
 
     def __init__(self, backend: Backend, has_byte_tokens: bool) -> None:
@@ -171,12 +171,11 @@ class _TextPieces(dict[int, object]):
         return piece
 
     def text(self, tokens: Sequence[int], *, has_begun: bool) -> str:
-        """Text of tokens, inside a text that has begun, or as its beginning."""
+        """Text of tokens, inside a text that has begun, or at its beginning."""
         return self._inside(tokens) if has_begun else self._whole(tokens)
 
     def state(self, prompt_ids: Sequence[int]) -> tuple[bool, list[int]]:
-        """Whether a prompt has any certain text, and which of its tokens are held back at its
-        end."""
+        """Whether a prompt has any certain text, and which tokens at its end are held back."""
         end = len(prompt_ids)
         while end and self[prompt_ids[end - 1]] in (_SKIPPED, _BYTE):
             end -= 1
@@ -198,7 +197,7 @@ class _TextPieces(dict[int, object]):
 
 
 class _SentencePiece:
-    """The tokens' texts. Held back: a run of byte tokens, and all tokens until there is any
+    """The tokens' texts. It holds back a run of byte tokens, and all tokens until there is any
     text."""
 
     def __init__(self, pieces: _TextPieces, *, has_begun: bool, held: Sequence[int] = ()) -> None:

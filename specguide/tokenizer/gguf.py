@@ -1,5 +1,5 @@
-"""Owns how the tokenizer in a GGUF file is read: by `transformers`, without the tokens that it adds
-of its own."""
+"""Owns how the tokenizer in a GGUF file is read: with `transformers`, but without the tokens that
+it adds."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _DECODER = {
     "use_regex": True,
 }
 _BYTE_LEVEL = "gpt2"
-"""As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
+"""Value of `tokenizer.ggml.model` for a vocabulary like GPT-2's."""
 _SENTENCEPIECE = "llama"
-"""The same, a vocabulary of SentencePiece's."""
+"""Its value for a SentencePiece vocabulary."""
 _SPACE = "▁"
-"""A space in a vocabulary of SentencePiece's."""
+"""How a SentencePiece vocabulary writes a space."""
 
 
 def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
@@ -41,14 +41,14 @@ def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
-    """Kept, since some versions of `transformers` take seconds. modified_ns: tells a file from its
-    successor"""
+    """The result is cached, since some versions of `transformers` take seconds. modified_ns:
+    distinguishes a file from a later one of the same name"""
     header = read_header(path)
     is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
     kind = _kind(path, header) if is_byte_level else None
     try:
         import_transformers()
-        # AutoTokenizer would read the whole configuration first, to choose this same class.
+        # AutoTokenizer would first read the whole configuration, only to choose this same class.
         from transformers import PreTrainedTokenizerFast
 
         chat = PreTrainedTokenizerFast.from_pretrained(
@@ -66,7 +66,7 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
 
 
 def _kind(path: Path, header: GgufHeader) -> str | None:
-    """The kind of the vocabulary's pieces; warns of one that is not known."""
+    """The kind of the vocabulary's pieces; warns if it is unknown."""
     kind = header.metadata.get("tokenizer.ggml.pre")
     if kind not in PIECES:
         warnings.warn(
@@ -80,10 +80,10 @@ def _kind(path: Path, header: GgufHeader) -> str | None:
 
 
 def _space(backend: Backend, *, begins: bool) -> None:
-    """Have spaces written as llama.cpp writes those of a vocabulary of SentencePiece's, and as the
-    tokenizer.json of most such models does: versions of `transformers` differ.
+    """Have spaces written as llama.cpp writes them for a SentencePiece vocabulary, which is also
+    how the tokenizer.json of most such models does it: versions of `transformers` differ.
 
-    begins: each text between control tokens begins with a space that nobody wrote
+    begins: each text between control tokens begins with an added space
     """
     from tokenizers import decoders, normalizers
 
@@ -96,8 +96,9 @@ def _space(backend: Backend, *, begins: bool) -> None:
 
 
 def _ends(header: GgufHeader, *, begins: bool) -> Any:
-    """What puts the begin and end tokens around a text: some versions of `transformers` do not look
-    for all that the file says (5.10 does not). begins: where it does not say"""
+    """The step that puts the begin and end tokens around a text: some versions of `transformers`
+    (5.10) do not read everything that the file says. begins: the default if the file does not
+    say"""
     from tokenizers.processors import TemplateProcessing
 
     ids = {}
@@ -111,8 +112,8 @@ def _ends(header: GgufHeader, *, begins: bool) -> Any:
 
 
 def _without_additions(backend: Backend, num_tokens: int) -> Backend:
-    """`transformers` gives a byte-level vocabulary an <|endoftext|> where it has none; the model
-    has no row for it."""
+    """Drop the <|endoftext|> that `transformers` adds to a byte-level vocabulary without one; the
+    model has no row for it."""
     if backend.get_vocab_size(with_added_tokens=True) <= num_tokens:
         return backend
     state = json.loads(backend.to_str())
@@ -121,9 +122,9 @@ def _without_additions(backend: Backend, num_tokens: int) -> Backend:
 
 
 def _byte_level(backend: Backend, kind: str | None) -> Backend:
-    """Some versions of `transformers` give such a vocabulary SentencePiece's steps as well (5.17
-    does): they fuse tokens before their bytes are known, and spell what is missing as an unknown
-    token; and all cut text of some kinds into GPT-2's pieces.
+    """Restore the byte-level steps. Some versions of `transformers` (5.17) add SentencePiece's
+    steps to such a vocabulary: they fuse tokens before their bytes are known, and turn what is
+    missing into an unknown token. All versions cut the text of some kinds into GPT-2's pieces.
 
     kind: see gguf_pieces
     """
@@ -140,8 +141,8 @@ def _byte_level(backend: Backend, kind: str | None) -> Backend:
 
 
 def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:
-    """Some versions of `transformers` take a token for text whose name has characters that are no
-    byte's (5.24 does), as <｜User｜> of DeepSeek's."""
+    """Restore tokens such as DeepSeek's <｜User｜>: some versions of `transformers` (5.24) treat a
+    token as text if its name has characters that stand for no byte."""
     state = json.loads(backend.to_str())
     known = {token["id"] for token in state["added_tokens"]}
     spelled = {token_id: token for token, token_id in state["model"]["vocab"].items()}

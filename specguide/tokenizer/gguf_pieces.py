@@ -1,5 +1,5 @@
-"""Owns the pieces into which a byte-level vocabulary in a GGUF file wants text to be cut, by the
-kind that the file states (`tokenizer.ggml.pre`), as llama.cpp has them."""
+"""Owns how text is cut into pieces for a byte-level vocabulary in a GGUF file, by the kind that the
+file states (`tokenizer.ggml.pre`), as in llama.cpp."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PIECES: dict[str, tuple[str, ...]] = {
     "deepseek-coder": _DEEPSEEK_CODER,
     "tekken": (_TEKKEN,),
 }
-"""Expressions that cut a text, each what those before it have left."""
+"""Expressions that cut a text; each one cuts what the ones before it have left."""
 
 AS_LLAMA3 = frozenset((*_OF_LLAMA3, "tekken"))
-"""Kinds of which a piece that is a token is that token, whatever the merges make of it; and a text
-begins with the begin token, where the file does not say otherwise."""
+"""Kinds in which a piece that is a token becomes that token, whatever the merges would make of it;
+a text begins with the begin token unless the file says otherwise."""
 
 
 def cutting(pieces: tuple[str, ...]) -> Any:

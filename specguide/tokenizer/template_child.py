@@ -1,9 +1,9 @@
-"""Renders one chat template of a client's, under limits, and ends; run as a script by
-`client_template`.
+"""Renders one client's chat template under limits, and exits; `client_template` runs it as a
+script.
 
-It reads a job from standard input and writes its answer to standard output, both JSON; it knows
-nothing of the server. As a module it owns the environment in which chat templates are read, which
-is that of `transformers`.
+It reads a job from standard input and writes its answer to standard output, both as JSON; it knows
+nothing of the server. As a module it owns the Jinja environment in which chat templates are read,
+which is that of `transformers`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 
 class _Generation(Extension):
-    """`{% generation %}`, which marks what an assistant wrote, and changes nothing."""
+    """`{% generation %}`, which marks the assistant's text and has no effect on the output."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -40,7 +40,7 @@ class _Generation(Extension):
 
 
 class _PlainNamespace(Namespace):
-    """A namespace of values alone: names that Python gives a meaning are refused."""
+    """A namespace for values only: names that have a meaning in Python are refused."""
 
     def __init__(*args: Any, **values: Any) -> None:
         self, *others = args
@@ -55,7 +55,7 @@ class _PlainNamespace(Namespace):
 
 
 def environment() -> ImmutableSandboxedEnvironment:
-    """What chat templates are written for."""
+    """The Jinja environment that chat templates are written for."""
     made = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
@@ -86,10 +86,10 @@ def _raise(message: str) -> None:
 
 
 def _limit(parent: int, num_bytes: int, seconds: int) -> None:
-    """Bounds this process, and ends it with its parent."""
+    """Limit this process, and have it killed when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended before it could be told
+    if os.getppid() != parent:  # the parent ended before it could be watched
         sys.exit(1)
     for kind, most in (
         (resource.RLIMIT_AS, num_bytes),

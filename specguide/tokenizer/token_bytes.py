@@ -1,5 +1,4 @@
-"""Owns the exact bytes of a vocabulary's entries, as the tokenizer's own decoder would write
-them."""
+"""Owns the exact bytes of a vocabulary's entries, as the tokenizer's own decoder writes them."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from specguide.errors import CheckpointError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-# What a decoder of the SentencePiece kind is made of; Strip and Fuse act on whole texts, not on
-# tokens.
+# The steps of a SentencePiece decoder; Strip and Fuse act on whole texts, not on tokens.
 _SENTENCEPIECE_STEPS = {"Replace", "ByteFallback", "Metaspace", "Fuse", "Strip"}
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 """An entry that stands for one byte."""
@@ -24,11 +22,11 @@ BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tuple[bytes, ...]:
     """Bytes of the ids 0 … size - 1.
 
-    Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for
-    ids without a token. An added token that is not special is text, which the decoder spells like
-    any other; one that lies outside is left out: the model was not made for it. Raises
-    CheckpointError when the decoder is neither byte-level nor of the SentencePiece kind, or the id
-    of another token lies outside.
+    They are empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown,
+    and for ids without a token. An added token that is not special is text, which the decoder
+    spells like any other; one whose id is out of range is left out: the model was not made for it.
+    Raises CheckpointError if the decoder is neither byte-level nor of the SentencePiece kind, or if
+    the id of any other token is out of range.
     """
     to_bytes = _entry_decoder(backend)
     added = backend.get_added_tokens_decoder()
@@ -48,8 +46,8 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
 
 
 def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
-    """The function that turns a vocabulary entry into its bytes, by the tokenizer's decoder. Raises
-    CheckpointError for a decoder that is not known."""
+    """The function that turns a vocabulary entry into its bytes, as the tokenizer's decoder does.
+    Raises CheckpointError for an unknown decoder."""
     steps = decoder_steps(backend)
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
@@ -80,7 +78,7 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
 
 
 def decoder_steps(backend: Backend) -> list[dict[str, Any]]:
-    """The tokenizer's decoder as the steps that it is made of, each with its `type`."""
+    """The steps of the tokenizer's decoder, each with its `type`."""
     if backend.decoder is None:
         return []
     state = json.loads(backend.decoder.__getstate__())
@@ -99,7 +97,7 @@ def _replacement(step: dict[str, Any]) -> tuple[str, str]:
 
 
 def byte_level(token: str) -> bytes:
-    """GPT-2's spelling of bytes; an entry with any other character stands for its own text."""
+    """The bytes in GPT-2's spelling; an entry with any other character stands for its own text."""
     alphabet = _byte_alphabet()
     try:
         return bytes([alphabet[char] for char in token])
@@ -109,8 +107,8 @@ def byte_level(token: str) -> bytes:
 
 @cache
 def _byte_alphabet() -> dict[str, int]:
-    """The character for each byte: itself where Latin-1 prints it, else the next one from U+0100
-    on."""
+    """The character for each byte: the byte itself if it is printable in Latin-1, else the next
+    unused one from U+0100 on."""
     printable = {
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),

@@ -35,7 +35,7 @@ class Tokenizer:
     def __init__(
         self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None
     ) -> None:
-        """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat
+        """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer with the chat
         template."""
         self._backend = backend
         self._template = ChatTemplate(chat)
@@ -51,10 +51,10 @@ class Tokenizer:
         """The tokenizer of a Hugging Face folder, as `transformers` reads it: tokenizer.json,
         tokenizer_config.json, template (or chat_template.json).
 
-        The end tokens are those of generation_config.json, else config.json, and that of
-        tokenizer_config.json, since whoever gives a model another template changes that file alone;
-        of a GGUF file, its own. Raises CheckpointError when the folder has no tokenizer, or none
-        that works without Python code of its own.
+        The end tokens are those of generation_config.json, else config.json, plus that of
+        tokenizer_config.json, since people who give a model a new template change only that file.
+        For a GGUF file they are its own. Raises CheckpointError if the folder has no tokenizer, or
+        none that works without its own Python code.
         """
         folder = Path(folder)
         if (gguf := find_gguf(folder)) is not None:
@@ -65,7 +65,7 @@ class Tokenizer:
             raise CheckpointError(
                 f"{folder}: has no tokenizer.json, and none can be made from what it has"
             )
-        if chat.chat_template is None:  # older folders of several modalities have it beside
+        if chat.chat_template is None:  # older multimodal folders have it in a separate file
             beside = read_if_there(folder / "chat_template.json")
             chat.chat_template = beside.get("chat_template")
         return cls(backend, _end_tokens(folder, chat.eos_token_id), chat)
@@ -92,47 +92,47 @@ class Tokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """The text of the model's chat template, of several the one for tools; None where it has
+        """The text of the model's chat template, with several the one for tools; None if it has
         none."""
         return self._template.text
 
     def __len__(self) -> int:
-        """Tokens with an id, added ones included."""
+        """Number of tokens with an id, added ones included."""
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a
-        rule).
+        """Token ids of a text, with the tokens that the model wants around one (usually a begin
+        token).
 
-        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON
-        can spell, and for text that the vocabulary cannot write.
+        Raises InvalidParams for invalid Unicode, such as half of a surrogate pair, which JSON can
+        spell, and for text that the vocabulary cannot write.
         """
         try:
-            # holds no GIL
+            # releases the GIL
             (one,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
             return list(one.ids)
         except TypeError:
             raise InvalidParams(
                 f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt"
             ) from None
-        except Exception as error:  # a plain one, say for a character that the vocabulary lacks
+        except Exception as error:  # a plain Exception for a character that the vocabulary lacks
             raise InvalidParams(
                 f"{text[:40]!r} … cannot be tokenized: {error}", param="prompt"
             ) from None
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Text of token ids, exactly as they spell it: spaces are not tidied up."""
+        """Text of token ids, exactly as they spell it: spaces are not cleaned up."""
         return self._backend.decode(as_ints(token_ids), skip_special_tokens=skip_special_tokens)
 
     def detokenizer(
         self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False
     ) -> IncrementalDetokenizer:
-        """A detokenizer of tokens that come one after another. Their texts behind the prompt are
-        together what `decode` would give for all of them.
+        """A detokenizer for tokens that come one after another. Their texts behind the prompt,
+        joined, are what `decode` would return for all of them.
 
-        is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no
-                   space is trimmed where the prompt has no text, and no character goes on that the
-                   prompt has left incomplete
+        is_guided: a grammar reads the tokens' own bytes, so their text must be exactly these bytes:
+                   no space is trimmed if the prompt has no text, and no character continues that
+                   the prompt left incomplete
 
         Raises CheckpointError for a tokenizer whose text cannot be known token by token.
         """
@@ -141,7 +141,8 @@ class Tokenizer:
         return self._detokenizers.make(prompt_ids, is_guided=is_guided)
 
     def token_id(self, token: str) -> int | None:
-        """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
+        """Id of a token given by its entry, such as "<|eot_id|>"; None if there is no such
+        token."""
         return self._backend.token_to_id(token)
 
     def entries(self) -> dict[str, int]:
@@ -164,18 +165,18 @@ class Tokenizer:
 
         messages:    with `role` and `content`, as in the OpenAI API
         tools:       tool definitions with JSON Schema parameters
-        json_schema: the schema that the answer will follow, shown to the template as text under
+        json_schema: the schema that the answer will follow, given to the template as text under
                      this name
         variables:   more variables of the template; those that it does not read are left out
-        add_generation_prompt: False leaves the answer's opening out
+        add_generation_prompt: False leaves out the opening of the answer
         continue_final_message: the conversation ends where the last message's content does
-        allow_special_tokens: special tokens that messages, tools and variables spell become these
-                     tokens; else they are text like any other, and only the template's own are
-                     special tokens
-        client_template: to take instead of the model's
+        allow_special_tokens: special tokens that messages, tools and variables spell become special
+                              tokens; otherwise they stay text, and only the template's own are
+                              special tokens
+        client_template: the template to use instead of the model's
 
-        Raises InvalidParams when the folder has no chat template, the template refuses the messages
-        or fails, and for variables with the name of something else.
+        Raises InvalidParams if the folder has no chat template, if the template refuses the
+        messages or fails, and for variables with a reserved name.
         """
         if json_schema is not None and not isinstance(json_schema, str):
             json_schema = json.dumps(json_schema, ensure_ascii=False)
@@ -201,8 +202,8 @@ class Tokenizer:
         constants: Sequence[str],
         render: Callable[[Mapping[str, Any]], str],
     ) -> list[int]:
-        """Token ids of a rendered text whose control tokens are the template's own; `token_ids`
-        where all are.
+        """Token ids of a rendered text in which only the template's own control tokens are control
+        tokens; `token_ids` if all are its own.
 
         constants: as for ControlTokens.marks
         """
@@ -220,9 +221,8 @@ class Tokenizer:
         """The bytes of every token, for grammars.
 
         size: width of the model's logits; ids past the tokenizer's own are padding. None: the
-              tokenizer's. Raises
-        CheckpointError when the tokenizer has more ids than that, no end token, or bytes that
-        cannot be known.
+              tokenizer's size. Raises CheckpointError if the tokenizer has more ids than that, no
+              end token, or bytes that cannot be known.
         """
         if size not in self._vocabularies:
             self._vocabularies[size] = self._vocabulary(
@@ -250,7 +250,8 @@ class Tokenizer:
 
 
 def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:
-    """own: the tokenizer's, which where its file states none is only what its class supposes"""
+    """own: the tokenizer's end token; if its file states none, it is only the default of its
+    class"""
     stated = _stated_eos(folder) or ()
     if own is None or (stated and not _is_stated(folder, own)):
         return stated

@@ -1,5 +1,5 @@
-"""Owns how the tokenizer of a Hugging Face folder is read: by `transformers`, with the steps of its
-tokenizer.json."""
+"""Owns how the tokenizer of a Hugging Face folder is read: with `transformers`, but with the steps
+of its tokenizer.json."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from specguide.inputs.json_fields import check_fetched, is_file, read_json
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-# Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
-# spared.
+# Classes that add nothing to tokenizer.json. With them the search for a model's own class can be
+# skipped.
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
 _VOCABULARIES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
 _NO_VOCABULARY = "it has no tokenizer.json, nor another vocabulary; copy the model's own there"
@@ -26,8 +26,8 @@ _SENTENCEPIECE = (
 
 
 def transformers_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer as `transformers` has it; imported here, because the import takes most
-    of a second."""
+    """The folder's tokenizer as `transformers` reads it. The library is imported here, since that
+    takes most of a second."""
     for path in filter(is_file, (folder / "tokenizer.json", folder / "tokenizer.model")):
         check_fetched(path)
     try:
@@ -41,8 +41,8 @@ def transformers_tokenizer(folder: Path) -> Any:
             )
         from transformers import AutoTokenizer
 
-        # With `mistral_format` a library of Mistral's, where it is installed, would take the place
-        # of the folder's own tokenizer.json and template.
+        # With `mistral_format`, Mistral's own library, if installed, would replace the folder's
+        # tokenizer.json and template.
         chat = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, mistral_format=False
         )
@@ -53,7 +53,7 @@ def transformers_tokenizer(folder: Path) -> Any:
         return chat
     except CheckpointError:
         raise
-    # transformers and tokenizers raise many kinds, plain Exception among them
+    # transformers and tokenizers raise many kinds of errors, plain Exception among them
     except Exception as error:
         reason = _SENTENCEPIECE if _lacks_sentencepiece(folder) else str(error)
         if not any(any(folder.glob(name)) for name in _VOCABULARIES):
@@ -62,9 +62,9 @@ def transformers_tokenizer(folder: Path) -> Any:
 
 
 def _take_steps(backend: Backend, path: Path) -> None:
-    """Have a text become tokens by the steps of tokenizer.json: transformers 5 puts those of the
-    stated class in their place. The class of many models is GPT2Tokenizer, of which they have
-    nothing but the kind of the vocabulary: SmolLM2, StarCoder 2, EXAONE 4."""
+    """Tokenize with the steps of tokenizer.json: transformers 5 replaces them by those of the
+    stated class. Many models state GPT2Tokenizer, but share only the kind of vocabulary with it:
+    SmolLM2, StarCoder 2, EXAONE 4."""
     from tokenizers import Tokenizer as Backend
 
     stated = Backend.from_file(str(path))
@@ -79,5 +79,5 @@ def _lacks_sentencepiece(folder: Path) -> bool:
 
 
 def read_if_there(path: Path) -> dict[str, Any]:
-    """A JSON object, empty where there is no such file; raises CheckpointError."""
+    """A JSON object, empty if there is no such file; raises CheckpointError."""
     return read_json(path) if path.exists() else {}

@@ -9,12 +9,12 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The byte strings behind token ids.
+    """The byte strings that token ids stand for.
 
     token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which are
-                   no text
+                   not text
     eos_token_ids: the end tokens, at least one; accepting one terminates a matcher
-    special_ids:   ids of the special tokens that are no end tokens, by their names
+    special_ids:   ids of the special tokens that are not end tokens, by their names
 
     Its length is the model's (padded) vocabulary size, that is, the width of the logits.
     """
@@ -33,17 +33,17 @@ class Vocabulary:
         return len(self.token_bytes)
 
     def special_id(self, token: int | None) -> int | None:
-        """The id itself; None where there is none, or its token is text or none of the model's."""
+        """The id itself; None for None, and if its token is text or not one of the model's."""
         if token is None or token >= len(self) or self.token_bytes[token]:
             return None
         return token
 
     @cached_property
     def ids_by_bytes(self) -> dict[bytes, int]:
-        """A token of each byte string that is one."""
+        """A token for each byte string that some token has."""
         return {spelled: token for token, spelled in enumerate(self.token_bytes) if spelled}
 
     @property
     def num_words(self) -> int:
-        """int32 words of one bitmask row."""
+        """Number of int32 words in a bitmask row."""
         return (len(self.token_bytes) + 31) // 32
