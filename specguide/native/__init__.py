@@ -1,8 +1,8 @@
-"""Owns the door to the native core (csrc/): streams, host functions, the grammar executor,
-matchers, backend adapters.
+"""Owns the access to the native core (csrc/): streams, host functions, the grammar executor,
+matchers and backend adapters.
 
-The only importer of the extension; `_native.pyi` states shapes, dtypes and errors of every name. A
-caller's mistake raises ValueError, a failure of the core itself EngineError.
+No other module imports the extension; `_native.pyi` states the shapes, dtypes and errors of every
+name. A caller's mistake raises ValueError, a failure of the core itself EngineError.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specguide.host import machine
 
 
 def _load_extension() -> None:
-    """Load the newest build there is: the one made in place, or the one that an editable install
-    put elsewhere."""
+    """Load the newest build: the one made in place, or the one that an editable install put
+    elsewhere."""
     name = f"{__name__}._native"
     candidates = (
         importlib.util.find_spec(name),

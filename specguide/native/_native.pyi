@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 class Answer(Enum):
-    """The answer of a matcher on a draft (csrc/matcher.h)."""
+    """The answer of a matcher to a draft (csrc/matcher.h)."""
 
     NO = 0
     YES = 1
@@ -14,31 +14,31 @@ class Answer(Enum):
     YES_BY_GUESS = 3
 
 class Matcher:
-    """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
+    """A request's grammar state (csrc/matcher.h). Native matchers run without the GIL."""
 
     def accept(self, token: int) -> bool: ...
     def fill(self, row: Any) -> None:
         """row: a writable int32 buffer [ceil(vocab / 32)], or its address as an int"""
     def accept_draft(self, token: int) -> Answer:
-        """`accept` at once, if need be by a guess. Tokens accepted by a guess are to be rolled back
-        before `accept` or `fill` is called."""
+        """Like `accept`, but immediately, by a guess if necessary. Tokens accepted by a guess must
+        be rolled back before `accept` or `fill` is called."""
     def fill_draft(self, row: Any) -> Answer:
-        """`fill` at once, if need be by a guess."""
+        """Like `fill`, but immediately, by a guess if necessary."""
     def rollback(self, n: int) -> None: ...
     @property
     def is_terminated(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
     def forced_drafts(self, row: Any, limit: int) -> list[int]:
-        """At most `limit` forced tokens, spelled as a tokenizer would; they may be refused.
+        """At most `limit` forced tokens, spelled as a tokenizer would; they may still be refused.
 
-        row: the int32 buffer that `fill` was given here last
+        row: the int32 buffer that `fill` was last given here
         """
 
 class PythonMatcher(Matcher):
-    """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher.
+    """Makes any Python object with accept/fill/rollback/is_terminated/forced_tokens a Matcher.
 
-    Each call takes the GIL. `fill` is given a writable int32 numpy view of the row, valid during
-    the call only; `is_terminated` may be a property or a method. Exceptions become errors with
+    Each call takes the GIL. `fill` gets a writable int32 numpy view of the row, which is valid only
+    during the call; `is_terminated` may be a property or a method. Exceptions become errors with
     their type and message.
     """
 
@@ -47,7 +47,7 @@ class PythonMatcher(Matcher):
     def matcher(self) -> Any: ...
 
 class HostFunction:
-    """A callable without arguments that a stream can run, owning its payload."""
+    """A callable without arguments that a stream can run; it owns its payload."""
 
     @property
     def name(self) -> str: ...
@@ -57,14 +57,14 @@ def python_host_function(
 ) -> HostFunction: ...
 
 class Event:
-    """A mark at a point of a stream. One that was never recorded counts as done. It may be recorded
-    again; the last record counts."""
+    """Marks a point of a stream. An event that was never recorded counts as done; if it is recorded
+    again, the last record counts."""
 
     @property
     def name(self) -> str: ...
     def query(self) -> bool: ...
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait until it is done. Raises EngineError on a time-out."""
+        """Wait until it is done. Raises EngineError after the time-out."""
 
 class HostEvent(Event):
     def __init__(self, name: str = "event") -> None: ...
@@ -82,37 +82,37 @@ class Stream:
     def record(self, event: Event) -> None: ...
     def wait(self, event: Event) -> None: ...
     def write_value(self, address: int, value: int) -> None:
-        """Write an int32; on a CUDA stream to pinned memory."""
+        """Write an int32; for a CUDA stream the address is in pinned memory."""
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait for all that was launched. Raises EngineError on a time-out, or with what a function
-        raised."""
+        """Wait until everything that was launched is done. Raises EngineError after the time-out,
+        or with what a function raised."""
     def check(self) -> None:
         """Raise EngineError if a function raised; this does not wait."""
     @property
     def is_capturing(self) -> bool: ...
 
 class CapturableStream(Stream):
-    """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's
-    stream capture."""
+    """What host streams have in common: capture into a HostGraph, with the same meaning as in
+    CUDA."""
 
     def begin_capture(self) -> None: ...
     def end_capture(self) -> HostGraph: ...
 
 class HostStream(CapturableStream):
-    """Runs its operations in order on a worker thread. A wait that takes longer than `timeout`
-    fails it for good."""
+    """Runs its operations in order on a worker thread. After a wait longer than `timeout` it fails
+    for good."""
 
     def __init__(self, name: str = "host", timeout: float = 60.0) -> None: ...
 
 class CallerStream(CapturableStream):
-    """Runs its operations at once on the calling thread; `wait` blocks with the GIL released."""
+    """Runs its operations immediately on the calling thread; `wait` blocks without the GIL."""
 
     def __init__(self, name: str = "caller", timeout: float = 60.0) -> None: ...
 
 class CudaStream(Stream):
-    """A CUDA stream that someone else owns, by its handle (`torch.cuda.Stream.cuda_stream`).
+    """A CUDA stream that someone else owns, given by its handle (`torch.cuda.Stream.cuda_stream`).
 
-    A function launched while the stream captures belongs to the graph and runs at each replay.
+    A function that is launched during capture belongs to the graph and runs at each replay.
     """
 
     def __init__(self, handle: int, name: str = "cuda", timeout: float = 60.0) -> None: ...
@@ -120,28 +120,28 @@ class CudaStream(Stream):
     def handle(self) -> int: ...
 
 class PollingStream(Stream):
-    """A stream whose functions run on a polling thread, told by writes of words; all else is done
-    by `stream`.
+    """A stream whose functions run on a polling thread, which the stream signals by writing words;
+    `stream` does everything else.
 
     words:    address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream
-    capacity: most launches that are captured or under way at once
-    owner:    keeps the words
+    capacity: maximum launches that are captured or in flight at once
+    owner:    keeps the words alive
 
-    When the thread ends another takes over; when none lasts, or a function takes longer than the
-    stream's timeout, streams go on without functions and `check` raises EngineError.
+    If the thread ends, another one replaces it. If none survives, or a function takes longer than
+    the stream's timeout, streams continue without functions and `check` raises EngineError.
     """
 
     def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
     def hold(self, function: HostFunction) -> HeldWords: ...
     def end_thread(self, times: int = 1, after_running: bool = False) -> None:
-        """For tests: end the thread the next `times` that it comes across a function, before or
-        after running it."""
+        """For tests: end the thread the next `times` that it meets a function, before or after
+        running it."""
 
 class HeldWords:
-    """The words of a function of a polling stream, as places among the stream's, kept as long as
-    this lives. Whoever writes a number other than 0 to `due` has the function run; once that is
-    over, `done` has the number. Of functions that are due at once the one held first runs first.
-    """
+    """The words of a function of a polling stream, as indices into the stream's words; they are
+    reserved as long as this object lives. Writing a number other than 0 to `due` makes the function
+    run; `done` has that number when the function has finished. If several functions are due, the
+    one that was held first runs first."""
 
     @property
     def due(self) -> int: ...
@@ -156,7 +156,7 @@ class HostGraph:
     @property
     def num_streams(self) -> int: ...
     def replay(self, *streams: CapturableStream) -> None:
-        """streams: one, or as many as captured (the origin first)"""
+        """streams: one, or as many as were captured (the origin first)"""
 
 class ExecutorCounters:
     """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided
@@ -176,11 +176,11 @@ class ExecutorCounters:
     max_rollbacks: int
 
 class LookupSource:
-    """A search that finds drafts in text that was there before."""
+    """Searches earlier text for drafts."""
 
 class NgramSource(LookupSource):
-    """A search for what followed the last max_n tokens, or fewer down to min_n, when they were in
-    the request's text most recently.
+    """Looks for the most recent occurrence of the last max_n tokens, or fewer down to min_n, in the
+    request's text, and proposes what followed it.
 
     ValueError unless 1 <= min_n <= max_n <= 16.
     """
@@ -188,12 +188,13 @@ class NgramSource(LookupSource):
     def __init__(self, *, min_n: int, max_n: int) -> None: ...
 
 class SuffixSource(LookupSource):
-    """A search for what most often followed the longest end of the text that is in the request's
-    text or in earlier outputs.
+    """Looks for the longest suffix of the text that occurs in the request's text or in earlier
+    outputs, and proposes what followed it most often.
 
-    max_depth:         most tokens of an end and what follows it together, 2 to 64
-    max_nodes:         most nodes, of some 60 bytes, that are kept of outputs
-    least_probability: estimated probability of a chain's looked-up drafts together, 0 to 1
+    max_depth:         maximum tokens of a suffix and what follows it together, 2 to 64
+    max_nodes:         maximum nodes, of some 40 bytes, that are kept of outputs
+    least_probability: lower bound for the estimated probability of a chain's looked-up drafts
+                       together, 0 to 1
     ValueError for values outside.
     """
 
@@ -202,8 +203,8 @@ class SuffixSource(LookupSource):
     def num_nodes(self) -> int: ...
 
 class DraftLimits:
-    """Most drafts in one chain from each who proposes them; so many of the grammar's may follow one
-    another."""
+    """Maximum drafts in one chain from each proposer; for the grammar, also of consecutive forced
+    tokens."""
 
     num_draft_tokens: int
     num_forced_tokens: int
@@ -219,9 +220,9 @@ class DraftLimits:
 class ExecutorOptions:
     """How callbacks wait, and how many workers walk.
 
-    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer
-    than target_wait_us (None: an iteration's time shared among its requests), the others than
-    draft_wait_us (None: deadline_us), but callback K + 1 as callback 0.
+    Callbacks wait at most deadline_us. Once `needed` reaches them, callback 0 and callback K + 1
+    wait no longer than target_wait_us (None: an iteration's time divided by the number of its
+    requests), the others no longer than draft_wait_us (None: deadline_us).
     """
 
     num_threads: int
@@ -238,41 +239,42 @@ class ExecutorOptions:
     ) -> None: ...
 
 class GrammarBuffers:
-    """Contiguous host arrays (numpy) that the callbacks and the step share, kept alive as long as
-    anything may touch them. ValueError names one whose type or shape is not this. S slots, words =
-    ceil(vocab_size / 32). A chain has at most W drafts: K = limits.num_draft_tokens of the step's,
-    num_forced_tokens that the grammar forces, num_lookup_tokens that a lookup finds. N = W + 1.
+    """Contiguous host arrays (numpy) that the callbacks and the step share; they are kept alive as
+    long as anything may touch them. ValueError names an array with another dtype or shape than
+    listed here. S slots, words = ceil(vocab_size / 32). A chain has at most W drafts: K =
+    limits.num_draft_tokens of the step, num_forced_tokens that the grammar forces,
+    num_lookup_tokens that a lookup finds. N = W + 1.
 
     bitmask       int32 [N, S, words]  written by workers
-    fill_ids      int64 [N, S]         0: the row is free; else its number: rows of the same one are
-                                       equal, one below 0 does not come again
+    fill_ids      int64 [N, S]         0: the row is free; else its number: rows with equal
+                                       numbers are equal, negative numbers are used only once
     held          uint8 [S]            1: this iteration accepts nothing for the slot
-    needed        int32 [1]            read: callbacks of the iteration whose rows the step stands
-                                       waiting for, or soon will; to be 0 before callback 0
+    needed        int32 [1]            read: callbacks of the iteration whose rows the step waits
+                                       for, or soon will; must be 0 before callback 0
     tokens        int32 [S, N]         golden token, then the drafts (-1: no draft); the callbacks
-                                       write those that are theirs
+                                       write their own proposals
     num_accepted  int32 [S]            read: drafts accepted at the last verification; -1: held
 
-    and where W > K
+    and if W > K
 
-    chain_len     int32 [S]            drafts that there are: the step's next one is that of the
-                                       node behind them; W: none may come
+    chain_len     int32 [S]            number of drafts; the step's next draft follows the last of
+                                       them; W: no more may follow
     origins       uint8 [S, N]         of each draft: 1 the step, 2 the grammar, 3 the lookup; 0:
                                        none
 
-    With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages:
-    stage j, 0 … K, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token
-    alone, and N = stage_begins[K + 1]. Stage j becomes known where draft j of a chain would; a
-    node's parent belongs to any earlier stage. W = K, and there are
+    With stage_begins, int [K + 2], the drafts are a tree of depth K, and its nodes are numbered by
+    stages: stage j, 0 … K, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 is only the
+    golden token, and N = stage_begins[K + 1]. Stage j becomes known when draft j of a chain would;
+    a node's parent is in any earlier stage. W = K, and there are
 
-    parents        int32 [S, N]        read: the node that each node is behind; anything where there
+    parents        int32 [S, N]        read: the node that each node is behind; arbitrary if there
                                        is no token
     accepted_path  int32 [S, K]        read: the nodes that the last verification accepted, from the
-                                       root on; the first num_accepted of them count
+                                       root on; the first num_accepted of them are valid
 
-    K = 0 is plain decoding. num_kept_rows: the step keeps so many of the last rows with numbers
-    above 0, number n at place n modulo num_kept_rows; 0: all numbers are below 0. At least four
-    times N · S rows, so that no two that it is told at once have one place.
+    K = 0 is plain decoding. num_kept_rows: number of rows that the step keeps, the last ones with
+    positive numbers, number n at place n modulo num_kept_rows; 0: all numbers are negative. It must
+    be at least 4 · N · S, so that no two rows that the step is given at once share a place.
     """
 
     def __init__(
@@ -304,41 +306,42 @@ class GrammarExecutor:
         restarts: Mapping[int, Callable[[list[int]], Matcher]] = ...,
     ) -> None:
         """texts:  tokens so far of slots that start, for `lookup`
-        limits: most drafts of slots that start, where these are fewer than the executor's
-        iteration_limits: most drafts of all slots in this iteration
-        restarts: make a new matcher of a slot that starts, behind tokens that it had taken: one
-                  that fails at a draft ends no request then that does not take the draft
+        limits: maximum drafts of slots that start, if fewer than the executor's
+        iteration_limits: maximum drafts of all slots in this iteration
+        restarts: make a new matcher for a slot that starts, behind given tokens. With it a matcher
+                  that fails at a draft ends its request only if the target takes that draft
         """
     def discard_snapshots(self) -> None:
-        """Drop those of iterations that will not run; only while no callback runs."""
+        """Drop the snapshots of iterations that will not run; only while no callback runs."""
     def detach(self, slot: int) -> None: ...
     def is_idle(self, slot: int) -> bool: ...
     def error(self, slot: int) -> str | None: ...
     def check(self) -> None:
-        """Raise EngineError if the executor itself failed, say a callback 0 without a snapshot."""
+        """Raise EngineError if the executor itself failed, such as for a callback 0 without a
+        snapshot."""
     def callbacks(self) -> list[HostFunction]:
-        """K + 1 functions, K + 2 where W > K, to be launched in order, once each per iteration."""
+        """K + 1 functions, or K + 2 if W > K, to be launched in order, once each per iteration."""
     def counters(self) -> ExecutorCounters: ...
     def log_callbacks(self, capacity: int) -> None:
-        """Keep the times of the last `capacity` callbacks from now on."""
+        """From now on keep the times of the last `capacity` callbacks."""
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]:
-        """Iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns of the
+        """Iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns, of the
         callbacks since the last call, oldest first."""
 
 class LibraryMatcher(Matcher):
-    """A matcher of a grammar library, driven without Python. `fill` checks the width of a
+    """A matcher of a grammar library, called without Python. `fill` checks the width of a
     buffer."""
 
 class NativeVocabulary:
-    """The bytes of each token id, and the ids that end a text."""
+    """The bytes of each token id, and the end tokens."""
 
     def __init__(self, token_bytes: Sequence[bytes], eos_token_ids: Sequence[int]) -> None: ...
     def __len__(self) -> int: ...
 
 class NativeGrammar:
-    """A compiled grammar; matchers of it start at its beginning.
+    """A compiled grammar; its matchers start at its beginning.
 
-    num_learned: how many matchers that have walked it keeps for those to come
+    num_learned: how many matchers it keeps that have walked it, for later requests to use
     """
 
     @property
@@ -348,20 +351,20 @@ class NativeGrammar:
 class ReasoningMark:
     """The text (bytes) or the special token (id) by which reasoning begins or ends.
 
-    ValueError where the vocabulary has no such token, or cannot spell the text.
+    ValueError if the vocabulary has no such token, or cannot spell the text.
     """
 
     def __init__(self, vocabulary: NativeVocabulary, mark: bytes | int) -> None: ...
 
 class ReasoningMatcher(Matcher):
     """`begin`, free text of at most `max_tokens`, `end`, and then what `answer` allows. The marks
-    of either follow each other; the first of `end` ends the free text.
+    in `begin`, and those in `end`, follow one another; the first mark of `end` ends the free text.
 
-    instead: what may stand in the place of all that is before the answer; empty: nothing; None:
-             that must come
-    cut_by:  special tokens that end the free text, too, where the answer begins with one
+    instead: what may replace everything before the answer; empty: nothing needs to come; None: it
+             cannot be replaced
+    cut_by:  special tokens that also end the free text, if the answer begins with one
 
-    ValueError where `begin`, or `instead`, does not begin with a special token, and must.
+    ValueError if `begin`, or `instead`, must begin with a special token and does not.
     """
 
     def __init__(
@@ -375,27 +378,28 @@ class ReasoningMatcher(Matcher):
     ) -> None: ...
 
 class DistinctTokens:
-    """Which tokens of a vocabulary may end items; made once for each vocabulary."""
+    """Which tokens of a vocabulary may end items; made once per vocabulary."""
 
     def __init__(self, vocabulary: NativeVocabulary) -> None: ...
 
 class DistinctRoom:
-    """How many values an array's items may have: so many that whatever was begun can be ended
-    anew; so many that there are always more; or few."""
+    """How many values an array's items may have: FREE: enough that whatever was begun can be ended
+    with a new value; ENDLESS: always more; FEW: few."""
 
     FREE: DistinctRoom
     ENDLESS: DistinctRoom
     FEW: DistinctRoom
 
 class DistinctPlace:
-    """What is known of the values at a place of a schema.
+    """What is known about the values at a place of a schema.
 
     is_distinct: an array's items must differ
     room:        how many values its items may have
-    prefix, rest, properties, other: the places, by number, of an array's items and of an object's
-                 values by their names as JSON strings; -1: nothing within must differ
-    is_even:     the items behind the prefix are all of one kind; else what may follow depends on
-                 the items before
+    prefix, rest, properties, other: numbers of the places of an array's items, and of an object's
+                                     values by their names as JSON strings; -1: nothing inside must
+                                     differ
+    is_even:     the items behind the prefix are all of one kind; otherwise what may follow depends
+                 on the items before
     """
 
     def __init__(
@@ -411,7 +415,7 @@ class DistinctPlace:
     ) -> None: ...
 
 class DistinctPlaces:
-    """All places of a text's schemas, the first that of the whole text where it is JSON. ValueError
+    """All places of a text's schemas; the first one is the whole text's if that is JSON. ValueError
     for numbers of places that do not exist."""
 
     def __init__(self, places: Sequence[DistinctPlace]) -> None: ...
@@ -422,22 +426,22 @@ class TokenTrie:
     def __init__(self, vocabulary: NativeVocabulary) -> None: ...
 
 class AutomatonPool:
-    """Bounds the memory of several grammars' states together: the states of those used longest ago
-    are forgotten, and found again where they are needed."""
+    """Bounds the memory of several grammars' states together: the least recently used states are
+    dropped, and computed again when they are needed."""
 
     def __init__(self, most_bytes: int) -> None: ...
     @property
     def num_bytes(self) -> int:
-        """Bytes that the states take now."""
+        """Bytes that the states use now."""
 
 class Endings:
     """How the texts of a grammar end; see csrc/endings/. Raises ValueError for what it cannot read.
 
     form:     "lark" or "ebnf", the language of the text
-    is_exact: the text has what its matchers take and nothing else, so that they share rows where
-              their texts go on alike
-    may_wait: the ends are found only when they are asked for, where what the grammar says plainly
-              is enough till then
+    is_exact: the text allows exactly what its matchers accept, so that these share rows where their
+              texts continue alike
+    may_wait: the ends are computed only when they are asked for, if what the grammar shows at once
+              is enough until then
     """
 
     def __init__(
@@ -450,33 +454,35 @@ class Endings:
         may_wait: bool = False,
     ) -> None: ...
     def build(self) -> None:
-        """Find the ends, if nobody has. Whatever else is asked here does so, too, if it must."""
+        """Compute the ends, unless that has been done. Other calls here do so, too, if they
+        must."""
     @property
     def is_built(self) -> bool:
-        """Whether they have been found."""
+        """Whether the ends have been computed."""
     @property
     def is_endless(self) -> bool:
-        """Whether no text ends; False where that is not known yet."""
+        """Whether no text ends; False if that is not known yet."""
     @property
     def most_least(self) -> int:
-        """A bound of the shortest text's tokens, its end token included; told at once."""
+        """An upper bound of the shortest text's tokens, its end token included; known
+        immediately."""
     @property
     def is_exact(self) -> bool:
-        """As it was given, unless a part was too large to be told in full."""
+        """As given, unless a part was too large to be represented fully."""
     @property
     def num_shared(self) -> int:
-        """Number of rows that were copied from another place where the text goes on alike."""
+        """Number of rows that were copied from another place where the text continues alike."""
     @property
     def num_least(self) -> int:
         """Number of tokens of the shortest text, its end token included; -1: no text ends."""
     def num_missing(self, text: bytes) -> int:
-        """The `num_least` behind the beginning of a text; -1 also where no text begins so."""
+        """`num_least` behind the beginning of a text; -1 also if no text begins so."""
 
 class EndingMatcher(Matcher):
-    """What a matcher allows, so that the end token is among the first `max_tokens`.
+    """What a matcher allows, restricted so that the end token is among the first `max_tokens`.
 
-    num_spare: tokens by which ends may be farther than `endings` say
-    may_go_on: the last token may be any behind which the text may end
+    num_spare: tokens by which ends may be farther than `endings` says
+    may_go_on: the last token may be any token behind which the text may end
     """
 
     def __init__(
@@ -488,12 +494,12 @@ class EndingMatcher(Matcher):
         may_go_on: bool = False,
     ) -> None: ...
     def found_end(self) -> int:
-        """Number of tokens of an end from here on that is found in time, the end token included; -1
-        where none is."""
+        """Number of tokens to an end from here that was found in time, the end token included; -1
+        if none was."""
 
 class DistinctMatcher(Matcher):
-    """What `inner` allows, a matcher of texts with JSON in them, without items that repeat one of
-    their array where they must differ.
+    """What `inner`, a matcher of texts with JSON in them, allows, without items that repeat an
+    earlier one of their array where items must differ.
 
     starts:       the texts behind which JSON begins, each with the number of its place
     in_any_order: `inner` allows an object's keys in any order
@@ -509,12 +515,12 @@ class DistinctMatcher(Matcher):
     ) -> None: ...
 
 class KeyTokens:
-    """Which tokens of a vocabulary may hold or end keys; made once for each vocabulary."""
+    """Which tokens of a vocabulary may hold or end keys; made once per vocabulary."""
 
     def __init__(self, vocabulary: NativeVocabulary) -> None: ...
 
 class UnnamedKeys:
-    """Which keys an object takes that its place does not name: none, some, or any."""
+    """Which keys an object accepts besides those that its place names: none, some, or any."""
 
     NONE: UnnamedKeys
     SOME: UnnamedKeys
@@ -523,10 +529,10 @@ class UnnamedKeys:
 class KeyOption:
     """One of the objects that a place allows. Names are JSON strings, as the grammar spells them.
 
-    allowed:     the names of its place that it may have
-    required:    the names that it must have
-    least, most: bounds of its number of keys; None: there is none
-    unnamed:     which other keys it takes
+    allowed:     names of the place that it may have
+    required:    names that it must have
+    least, most: bounds of its number of keys; None: no bound
+    unnamed:     which other keys it accepts
     """
 
     def __init__(
@@ -540,11 +546,11 @@ class KeyOption:
     ) -> None: ...
 
 class KeyPlace:
-    """What is known of the values at a place of a schema.
+    """What is known about the values at a place of a schema.
 
-    options: the objects that may stand there, 64 at most
-    names, other, prefix, rest: the places, by number, of an object's values by their names, and of
-                                an array's items; -1: anything may stand there
+    options: the objects that may be there, at most 64
+    names, other, prefix, rest: numbers of the places of an object's values by their names, and of
+                                an array's items; -1: anything may be there
     """
 
     def __init__(
@@ -569,23 +575,23 @@ class KeyStarts:
     def __init__(self, starts: Sequence[tuple[bytes, int]]) -> None: ...
 
 class KeyMatcher(Matcher):
-    """What `inner` allows, a matcher of texts whose objects take each key any number of times in
-    any order, with no key twice and all that are required."""
+    """What `inner`, a matcher of texts whose objects allow any keys any number of times in any
+    order, allows, restricted to objects without duplicate keys and with all required ones."""
 
     def __init__(
         self, inner: Matcher, tokens: KeyTokens, places: KeyPlaces, starts: KeyStarts
     ) -> None: ...
 
 class HeldTexts:
-    """Marks of arguments that are written one by one, of which some are texts that may have what
-    begins a call.
+    """Marks of arguments that are written one by one, some of which are texts that may contain the
+    beginning of a call.
 
-    before:      the texts in front of an argument's name, in the bytes of KeyStarts
-    behind_name: what stands between the name and the value
-    begin, end:  stand around such a text, and around no other value
-    after:       what stands behind each value
+    before:      the texts before an argument's name, in the bytes of KeyStarts
+    behind_name: what separates the name from the value
+    begin, end:  enclose such a text, and no other value
+    after:       what follows each value
 
-    ValueError where one of them is empty.
+    ValueError if one of them is empty.
     """
 
     def __init__(
@@ -593,30 +599,31 @@ class HeldTexts:
     ) -> None: ...
 
 class CallArguments:
-    """How the end of a call's arguments is found. SEARCHED: it is not, for what begins a call is in
-    no arguments, or in held texts alone; JSON: they are one JSON value; BRACKETED: a closing
-    bracket ends them, and those within are in pairs, or in JSON's strings or single quotes."""
+    """How the end of a call's arguments is found. SEARCHED: it is not looked for, because the
+    beginning of a call occurs in no arguments, or only in held texts; JSON: the arguments are one
+    JSON value; BRACKETED: a closing bracket ends them, and brackets inside are in pairs, in JSON
+    strings or in single quotes."""
 
     SEARCHED: CallArguments
     JSON: CallArguments
     BRACKETED: CallArguments
 
 class Calls:
-    """What matchers share of messages with tool calls whose arguments have grammars of their own.
+    """What matchers share of messages with tool calls whose arguments have their own grammars.
 
-    before:    the texts in front of the names of tools, and of nothing else, in the bytes of
+    before:    the texts before the names of tools, and before nothing else, in the bytes of
                KeyStarts
-    names:     the names, each up to the first byte of what is between it and the arguments, or the
-               special token; and the number of the tool
-    gate:      before it has come no call begins; b"": calls may begin at once
-    lead:      what is between name and arguments behind that; None: nothing is between these, and
-               arguments begin with a special token, which `names` have
+    names:     the names, each up to the first byte of what separates it from the arguments, or to
+               the special token; and the number of the tool
+    gate:      no call begins before this text; b"": calls may begin at once
+    lead:      the rest of what separates name and arguments; None: nothing separates them, and
+               arguments begin with a special token, which is part of `names`
     arguments: how their end is found
-    held:      marks of texts that may have what begins a call; None: there are none
-    has_part:  by the number of a tool, whether its arguments have a grammar of their own
+    held:      marks of texts that may contain the beginning of a call; None: there are none
+    has_part:  by the number of a tool, whether its arguments have their own grammar
     reaching:  all tokens that may reach from a tool's name into its arguments
-    part:      given a tool's number and what is to come before its arguments, makes a native
-               matcher of the rest of a message; given -1, one of a whole message
+    part:      given a tool's number and what must come before its arguments, makes a native matcher
+               of the rest of a message; given -1, one of a whole message
 
     ValueError for an empty text, and for a tool's number or a token that does not exist.
     """
@@ -637,7 +644,7 @@ class Calls:
     ) -> None: ...
 
 class CallMatcher(Matcher):
-    """Messages with tool calls; a part is asked for when a call has come as far as its tool's
+    """A matcher of messages with tool calls. It asks for a part when a call has reached its tool's
     name."""
 
     def __init__(self, calls: Calls) -> None: ...
@@ -650,19 +657,19 @@ class XGrammarLibrary:
     def grammar(self, vocabulary: NativeVocabulary, handle: int) -> NativeGrammar: ...
 
 class LLGuidanceLibrary:
-    """llguidance's C interface, found in the extension module at `path`."""
+    """llguidance's C interface, in the extension module at `path`."""
 
     def __init__(self, path: str) -> None: ...
 
 class LLGuidanceLimits:
-    """How much of llguidance's work a grammar may take, by the library's own names.
+    """How much work llguidance may do for a grammar; the names are the library's.
 
     max_items_in_row:   items of its Earley parser at one place in the text
     step_max_items:     items made for one row of what may follow
     initial_lexer_fuel: steps of its lexer to compile a grammar, and to walk a text without asking
                         for rows
     step_lexer_fuel:    steps of its lexer for one row
-    max_lexer_states:   states of the lexer of a matcher and those that were cloned from it
+    max_lexer_states:   states of the lexer, over a matcher and its clones
     """
 
     max_items_in_row: int
@@ -681,30 +688,31 @@ class LLGuidanceLimits:
     ) -> None: ...
 
 class LLGuidanceTokenizer:
-    """A vocabulary as llguidance wants it."""
+    """A vocabulary in the form that llguidance wants."""
 
     def __init__(self, library: LLGuidanceLibrary, vocabulary: NativeVocabulary) -> None: ...
     def compile(self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits) -> NativeGrammar:
-        """A grammar whose matchers go on with `more` where they meet one of the `usual` limits."""
+        """A grammar whose matchers go on with the limits `more` when they reach one of the `usual`
+        limits."""
 
 def cuda_unavailable_reason() -> str | None:
-    """Why there is no CUDA, in words; None: its entry points were found."""
+    """Why there is no CUDA, as text; None: its entry points were found."""
 
 def drain_releases() -> None:
-    """Wait until payloads that streams have let go of are released."""
+    """Wait until the payloads that streams gave up have been released."""
 
 def set_num_cores(count: int) -> None:
-    """Say how many cores this process may keep busy. With up to 4, threads that wait sleep soon."""
+    """Set how many cores this process may keep busy. With up to 4, waiting threads soon sleep."""
 
 class AttentionPass:
-    """Where the tokens of a pass stand (csrc/cpu/attention.h). Tensors are given by their address,
-    which must stay good.
+    """The tokens and sequences of a pass (csrc/cpu/attention.h). Tensors are given by their
+    addresses, which must stay valid.
 
     position_ids:    int64 [T]
     block_table:     int32 [num_seqs, max_pages], rows `table_stride` apart
     query_start_loc: int32 [num_seqs + 1]
     seq_lens:        int32 [num_seqs]
-    ancestors:       of a tree, uint8 [num_seqs, Q, num_nodes]; else 0, as are the next two
+    ancestors:       for a tree, uint8 [num_seqs, Q, num_nodes]; else 0, as are the next two
     node_positions:  int64 [num_seqs, num_nodes]
     """
 
@@ -740,8 +748,8 @@ class AttentionPass:
         window: int,
         scale: float,
     ) -> None:
-        """Attend, given the addresses of float32 tensors as AttentionPlan.run has them. sinks: 0:
-        there are none; window: 0: there is none"""
+        """Attend, given the addresses of float32 tensors; see AttentionPlan.run. sinks: 0: there
+        are none; window: 0: there is none"""
 
 def norm_rows(
     *,
@@ -756,7 +764,7 @@ def norm_rows(
     output_stride: int,
     eps: float,
 ) -> None:
-    """add_rms_norm, or rms_norm where residual and total are 0, given addresses of float32 rows
+    """add_rms_norm, or rms_norm if residual and total are 0, given the addresses of float32 rows
     (csrc/cpu/rows.h)."""
 
 def rotate_and_store_rows(
@@ -775,7 +783,7 @@ def rotate_and_store_rows(
     query_key_stride: int,
     value_stride: int,
 ) -> None:
-    """rope_and_store, given addresses of float32 rows, and of slot_mapping int64; strides count
+    """rope_and_store, given the addresses of float32 rows, and of slot_mapping int64; strides count
     numbers."""
 
 def choose_tokens(
