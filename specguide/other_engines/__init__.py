@@ -1,7 +1,7 @@
-"""What becomes of options by the names that they have in vLLM, SGLang and TensorRT-LLM.
+"""How options are treated that vLLM, SGLang and TensorRT-LLM have under names of their own.
 
-Begin with `option`: one such option, and what is to be done instead. `options` has those of a
-server, `arguments` those of LLM, its calls and SamplingParams.
+Begin with `option`, which describes one such option and what to do instead. `options` lists those
+of a server, `arguments` those of LLM, its calls and SamplingParams.
 """
 
 from specguide.other_engines.arguments import (

@@ -1,5 +1,5 @@
-"""Owns the arguments of vLLM's LLM, of its calls and of its SamplingParams, by the names that they
-have there and in SGLang."""
+"""Owns the arguments of vLLM's LLM, of its calls and of its SamplingParams, by their names in vLLM
+and in SGLang."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
         "write additionalProperties: false into the schema", OFF
     ),
 }
-"""Of LLM, where no command line is read."""
+"""Arguments of LLM, which have no command line."""
 
 OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": called("params"),
@@ -53,7 +53,7 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
         ("true",),
     ),
 }
-"""Of LLM.generate and LLM.chat."""
+"""Arguments of LLM.generate and LLM.chat."""
 
 _IDLE_SAMPLING = (
     *("detokenize", "spaces_between_special_tokens", "output_kind", "skip_clone"),
@@ -88,4 +88,4 @@ OTHER_SAMPLING: Mapping[str, OtherOption] = {
         OtherOption("take guide=Guide(…), which has it"),
     ),
 }
-"""Of SamplingParams."""
+"""Arguments of SamplingParams."""

@@ -1,4 +1,4 @@
-"""Owns OtherOption: what becomes of an option of another engine, and what many of them have in
+"""Owns OtherOption: how an option of another engine is treated, and what many of them have in
 common."""
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 from specguide.errors import InvalidParams
 
 Spelling = Callable[[str], str]
-"""How an option of ours is written by who asks, say --max-batch-size."""
+"""How the caller writes one of our options, such as --max-batch-size."""
 
 
 @dataclass(frozen=True)
 class OtherOption:
     """An option of another engine.
 
-    remedy:   what to do instead, with our options as {name}; None: it changes nothing here,
+    remedy:   what to do instead, with our options as {name}; None: the option changes nothing here,
               whatever its value
-    harmless: values, as a command line has them, that change nothing here
-    is_flag:  on a command line it stands without a value
-    same:     a flag of ours that is the same, and is read in its place
-    takes_many: there it has as many values as follow
+    harmless: values, as on a command line, that change nothing here
+    is_flag:  on a command line it has no value
+    same:     our flag with the same meaning, which is read in its place
+    takes_many: on that engine's command line it takes all values that follow
     """
 
     remedy: str | None = None
@@ -33,7 +33,7 @@ class OtherOption:
     same: str | None = None
 
     def check(self, name: str, value: Any, spelling: Spelling) -> None:
-        """Raises InvalidParams where it would have to change something."""
+        """Raises InvalidParams if the value would have to change something."""
         if self.remedy is None or value is None or str(value).lower() in self.harmless:
             return
         remedy = re.sub(r"\{(\w+)\}", lambda ours: spelling(ours[1]), self.remedy)
@@ -41,10 +41,10 @@ class OtherOption:
 
 
 NOTHING = OtherOption()
-"""It changes nothing here."""
+"""An option that changes nothing here."""
 OFF = ("false",)
 EMPTY = ("", "{}", "[]", "()")
-"""Values that ask for nothing, of flags and of others."""
+"""Values that ask for nothing, for flags and for other options."""
 
 NO_ADAPTERS = "there are no adapters"
 OWN_TOKENIZER = "the model's folder has its tokenizer and its chat template: change them there"
@@ -54,8 +54,8 @@ TEXT_ONLY = "models generate text"
 def without_others(
     options: Mapping[str, OtherOption], given: Mapping[str, Any], spelling: Spelling
 ) -> dict[str, Any]:
-    """What is given but for options of other engines. Raises InvalidParams for one that would have
-    to change something."""
+    """The given options without those of other engines. Raises InvalidParams for one that would
+    have to change something."""
     for name, value in given.items():
         if name in options:
             options[name].check(name, value, spelling)
@@ -63,15 +63,15 @@ def without_others(
 
 
 def called(name: str) -> OtherOption:
-    """An option that we call `name`."""
+    """An option that is called `name` here."""
     return OtherOption(f"take {{{name}}}")
 
 
 def same_as(name: str) -> OtherOption:
-    """A flag that we call `name`, and read so."""
+    """A flag that is called `name` here, and is read as that flag."""
     return OtherOption(f"take {{{name}}}", OFF, is_flag=True, same=name)
 
 
 def only_off(remedy: str) -> OtherOption:
-    """A flag that may only be off."""
+    """A flag that must be off."""
     return OtherOption(remedy, OFF, is_flag=True)

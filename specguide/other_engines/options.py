@@ -1,4 +1,4 @@
-"""Owns the options of a server by the names that they have in vLLM, SGLang and TensorRT-LLM."""
+"""Owns the options of a server, by their names in vLLM, SGLang and TensorRT-LLM."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _IDLE = (
     *("mm_processor_cache_type", "mm_encoder_tp_mode", "mm_encoder_attn_backend", "lora_dtype"),
     *("video_pruning_rate", "show_hidden_metrics_for_version", "kv_cache_metrics_sample"),
 )
-"""What changes no output and no answer here: how fast another engine is, and what it logs."""
+"""Options without effect on outputs and answers: they tune another engine's speed or logs."""
 _SPECULATIVE = (
     *("speculative_config", "speculative_model", "num_speculative_tokens"),
     *("speculative_algorithm", "speculative_draft_model_path", "speculative_num_steps"),
