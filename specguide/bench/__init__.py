@@ -1,2 +1,2 @@
-"""Owns the measurements behind `specguide bench`: servers under load, what speculation gains, what
-grammars enforce."""
+"""Owns the measurements behind `specguide bench`: servers under load, the gain from speculation,
+and what grammars enforce."""

@@ -1,5 +1,5 @@
-"""Owns the acceptance benchmark: what an iteration gains and takes, by drafter, window, guidance,
-backend and load."""
+"""Owns the acceptance benchmark: the tokens gained per iteration and the time it takes, by drafter,
+window, guidance, backend and load."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from specguide.tokenizer.vocabulary import Vocabulary
 class Conditions:
     """What all settings have in common.
 
-    make:           builds an `LLM` from what differs
-    max_whitespace: as in GuideConfig; 0 is compact JSON
-    heads:          folder of a method's head or small model, where it is not the shipped one
+    make:           builds an `LLM` from the arguments that differ
+    max_whitespace: see GuideConfig; 0 is compact JSON
+    heads:          folder of a method's head or small model, if it is not the shipped one
     """
 
     make: Callable[..., Any]
@@ -40,14 +40,14 @@ class Conditions:
     heads: Mapping[str, Path] = field(default_factory=dict)
 
     def guide(self, backend: str) -> GuideConfig:
-        """The configuration of guides: the same limits for all backends, with time for slow
+        """The configuration of guides: the same limits for all backends, with enough time for slow
         compilers."""
         return GuideConfig(
             backend=backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0
         )
 
     def llm(self, setting: Setting) -> Any:
-        """An LLM for this setting alone, with a recorder, whose times are read."""
+        """An LLM for this setting only, with a recorder from which times are read."""
         return self.make(
             spec=setting.spec(self.heads),
             guide=self.guide(setting.backend),
@@ -58,7 +58,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class _Run:
-    """What the tasks of a setting gave; `refused` counts those that the chat template refuses."""
+    """The results of a setting's tasks; `refused` counts tasks that the chat template refuses."""
 
     asked: Sequence[Task]
     refused: Counter[str]
@@ -80,11 +80,11 @@ class _Run:
 def run(
     setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens | None
 ) -> tuple[dict[str, Any], Tokens]:
-    """A record of one setting, and its outputs. A task that the backend or the chat template
-    refuses is counted.
+    """A record of one setting, and its outputs. Tasks that the backend or the chat template refuses
+    are counted.
 
-    plain: plain decoding's outputs of the same tasks; what differs from them is counted, what only
-           one of both has with it; None where it is not compared
+    plain: plain decoding's outputs of the same tasks; different outputs are counted, and so are
+           outputs that only one of the two has; None: no comparison
     """
     llm = conditions.llm(setting)
     try:
@@ -107,14 +107,15 @@ def run(
         **validity(done.asked, done.outputs),
     }
     figures["errors"] = dict(Counter(figures["errors"]) + done.refused)
-    if setting.drafter == PLAIN:  # the others' outputs are the same
+    if setting.drafter == PLAIN:  # the other drafters' outputs are the same
         guide = conditions.guide(setting.backend)
         figures |= grammar_costs(done.asked, done.outputs, done.vocabulary, guide)
     return figures, tokens
 
 
 def _run(llm: Any, tasks: Sequence[Task], max_tokens: int, *, is_guided: bool) -> _Run:
-    """Once for one token behind one, which compiles grammars, and once for all."""
+    """Run all requests twice: first with one token each, in and out, which compiles the grammars;
+    then in full."""
     llm.warm_up()
     prompts, refused = _prompts(llm, tasks)
     asked = [task for task in tasks if task.name in prompts]
@@ -147,8 +148,8 @@ def measure(
     conditions: Conditions,
     records: Records,
 ) -> Iterator[dict[str, Any]]:
-    """Figures of each setting, as they come, with the version that they were measured with; what
-    `records` has already is not measured again."""
+    """Figures of each setting, as soon as they are there, with the version they were measured with;
+    settings that `records` already has are not measured again."""
     made = provenance()
     origin = {name: made[name] for name in ("version", "commit", "date")}
     with tqdm(wanted, unit="setting", disable=None) as progress:
@@ -169,7 +170,7 @@ def _num_different(some: Tokens, others: Tokens) -> int:
 
 
 def _prompts(llm: Any, tasks: Sequence[Task]) -> tuple[dict[str, list[int]], Counter[str]]:
-    """Token ids by the task's name, and the errors of those that the chat template refuses."""
+    """Token ids by the task's name, and the errors of tasks that the chat template refuses."""
     prompts, refused = dict[str, list[int]](), Counter[str]()
     for task in tasks:
         try:

@@ -1,5 +1,5 @@
-"""Owns what the outputs and the timeline of one setting of the acceptance benchmark come to, as
-figures for JSON."""
+"""Owns the figures, as JSON, that are computed from the outputs and the timeline of one setting of
+the acceptance benchmark."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ MIDDLE = (50, 99)
 
 
 def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Tokens an iteration, golden token included, and where drafts were lost, over all requests
-    that ended well.
+    """Tokens per iteration, golden token included, and where drafts were lost, over all requests
+    that ended without an error.
 
     histogram:         entry a counts the iterations that gained a + 1 tokens: a accepted drafts and
-                       the golden token, or a + 1 drafts of which the last ended the output
-    accepted_to_depth: entry d the share of all iterations that accepted more than d drafts; they
-                       add up to the acceptance length less 1
-    accepted_if_reached: entry d the share of those that accepted d drafts or more which accepted
-                         more than d
+                       the golden token, or a + 1 drafts of which the last one ended the output
+    accepted_to_depth: entry d is the share of all iterations that accepted more than d drafts; the
+                       entries add up to the acceptance length - 1
+    accepted_if_reached: entry d is the share of the iterations with d or more accepted drafts that
+                         accepted more than d
     proposed, accepted: drafts by who proposed them, as in RequestMetrics
-    forced_share:      share of all output tokens that the grammar forced, and that cost no
-                       drafter's forward pass
+    forced_share:      share of all output tokens that the grammar forced, and that therefore cost
+                       no forward pass of a drafter
     """
     ended = [output for output in outputs if output.error is None]
     histogram, proposed, accepted = Counter[int](), Counter[str](), Counter[str]()
@@ -65,12 +65,12 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """How right outputs are.
+    """How many outputs are right.
 
-    guided:            outputs that a schema is asked for
-    whole, cut:        of these, how many ended by themselves, and how many at max_tokens
-    invalid, unjudged: names of whole ones that are invalid, or that `jsonschema` cannot judge
-    judged, right:     tasks with a call that is right, and how many outputs are that call
+    guided:            outputs that must match a schema
+    whole, cut:        how many of these ended by themselves, and how many at max_tokens
+    invalid, unjudged: names of whole outputs that are invalid, or that `jsonschema` cannot judge
+    judged, right:     tasks with a known right call, and how many outputs are that call
     errors:            errors of all outputs, by kind
     """
     guided = [
@@ -103,9 +103,9 @@ def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[st
 
 
 def latencies(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Latencies of requests that ended well, from when they got their slot: milliseconds to the
-    first token and to the end, and the median of the tokens a second that a user gets after the
-    first."""
+    """Latencies of requests that ended without an error, counted from when they got their slot:
+    milliseconds to the first token and to the end, and the median rate (tokens per second) that a
+    user sees after the first token."""
     ended = [output.metrics for output in outputs if output.error is None]
     rates = [1 / metrics.tpot_s for metrics in ended if metrics.tpot_s > 0]
     return {
@@ -118,7 +118,7 @@ def latencies(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def times(spans: Iterable[Span], since_ns: int) -> dict[str, Any]:
-    """Times from a timeline: milliseconds of an iteration that decodes, on the forward stream, and
+    """Times from a timeline: milliseconds of a decode iteration on the forward stream, and
     microseconds of a grammar callback, which serves the whole batch."""
     begin, end = dict[Any, int](), defaultdict[Any, int](int)
     callbacks = []
@@ -145,8 +145,8 @@ def grammar_costs(
     vocabulary: Vocabulary,
     config: GuideConfig,
 ) -> dict[str, Any]:
-    """What the grammars cost alone, one thread and one request: milliseconds of a compile, and
-    microseconds a token of the outputs, to take it and to fill the row of what may follow."""
+    """What the grammars cost by themselves, on one thread for one request: milliseconds per
+    compile, and microseconds per output token to accept it and fill the next row."""
     compiler, row = GrammarCompiler(vocabulary, config), np.zeros(vocabulary.num_words, np.int32)
     compile_ms, token_us = [], []
     for task, output in zip(tasks, outputs, strict=True):
@@ -172,7 +172,7 @@ def grammar_costs(
 
 
 def percentiles(values: Sequence[float], shares: Sequence[float]) -> dict[str, float]:
-    """Percentiles by their names, as p50; none where there are no values."""
+    """Percentiles by their names, such as p50; none if there are no values."""
     if not len(values):
         return {}
     return {

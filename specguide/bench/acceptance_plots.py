@@ -1,5 +1,5 @@
-"""Owns the pictures of an acceptance benchmark: bars with the ablation, and what a user gets
-against what all get."""
+"""Owns the pictures of an acceptance benchmark: bars with the ablation, and the rate that one user
+gets against the rate of all."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _STYLES = (":", "-", "--")
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Bars of acceptance for each data set, and where there are several concurrencies a Pareto
-    plot, as SVG and PNG.
+    """Bars of acceptance for each data set, and if there are several concurrencies a Pareto plot,
+    as SVG and PNG.
 
-    Returns the pictures. Raises ModuleNotFoundError without matplotlib."""
-    from matplotlib.figure import Figure  # without pyplot: no window system is asked for
+    Returns the pictures. Raises ModuleNotFoundError without matplotlib.
+    """
+    from matplotlib.figure import Figure  # without pyplot, which would look for a window system
 
     made = []
     for name in dict.fromkeys(record["set_name"] for record in records):
@@ -45,8 +46,8 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def _bars(figure: Any, name: str, records: Sequence[Record]) -> None:
-    """One group for each drafter and backend, at the most requests at once; one bar for each kind
-    of drafts and F."""
+    """One group for each drafter and backend, at the highest concurrency; one bar for each kind of
+    drafts and F."""
     most = max(record["concurrency"] for record in records)
     records = [record for record in records if record["concurrency"] == most]
     groups = {
@@ -88,8 +89,9 @@ def _bars(figure: Any, name: str, records: Sequence[Record]) -> None:
 
 
 def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
-    """One line for each setting, over the requests at once, which stand beside the best one's
-    points: its colour is the drafter's, its style the kind's, its marker the backend's."""
+    """One line for each setting, over the concurrencies, which are written beside the points of the
+    best line. Its colour shows the drafter, its style the kind of drafts, its marker the
+    backend."""
     figure.set_size_inches(9, 5)
     axes = figure.subplots()
     for label in dict.fromkeys(_setting(record, records) for record in records):
@@ -112,7 +114,7 @@ def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
 
 
 def _draw_line(axes: Any, label: str, line: list[Record], records: Sequence[Record]) -> None:
-    """The points of one setting among all records, by the requests at once."""
+    """The points of one setting among all records, by concurrency."""
     drafters = list(dict.fromkeys(map(_drafter_key, records)))
     backends = list(dict.fromkeys(record["backend"] for record in records))
     line = sorted(line, key=lambda record: record["concurrency"])
@@ -130,7 +132,7 @@ def _draw_line(axes: Any, label: str, line: list[Record], records: Sequence[Reco
 
 
 def _name_loads(axes: Any, records: Sequence[Record]) -> None:
-    """The requests at once, beside the best point of each."""
+    """Write each concurrency beside its best point."""
     for concurrency in sorted({record["concurrency"] for record in records}):
         some = [record for record in records if record["concurrency"] == concurrency]
         top = max(some, key=lambda record: record["tokens_per_s"])
@@ -148,7 +150,7 @@ def _drafter_key(record: Record) -> tuple[str, int]:
 
 
 def _kind(record: Record) -> tuple[int, int]:
-    """Which of KINDS, and F."""
+    """The index in KINDS, and F."""
     return (2 if record["num_forced"] else 1 if record["guided_drafts"] else 0), record[
         "num_forced"
     ]

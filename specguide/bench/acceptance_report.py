@@ -1,4 +1,4 @@
-"""Owns what is told of an acceptance benchmark: its tables in Markdown."""
+"""Owns the report of an acceptance benchmark: its tables in Markdown."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ and *invalid* by \
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """Four tables: what is gained, where drafts are lost, what a request takes, what the grammar
-    does."""
+    """Four tables: the gain, where drafts are lost, the time of a request, and the effect of the
+    grammar."""
     parts = (
         ("Gain", GAIN, _gain_table(records)),
         ("Acceptance by place", PLACES, _place_table(records)),
@@ -62,8 +62,7 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def net_gain(record: Record, plain: Record | None) -> float | None:
-    """Acceptance × iteration rate, in that of plain decoding; None where either was not
-    measured."""
+    """Acceptance × iteration rate, relative to plain decoding; None if either was not measured."""
     if plain is None or not (
         record["iteration_ms"] and plain["iteration_ms"] and plain["acceptance_length"]
     ):
@@ -77,7 +76,7 @@ def net_gain(record: Record, plain: Record | None) -> float | None:
 
 
 def other(records: Sequence[Record], one: Record, changed: Mapping[str, Any]) -> Record | None:
-    """The record of another setting, but for what is changed the same; None where it was not
+    """The record of another setting, which is the same except for `changed`; None if it was not
     measured."""
     wanted = {name: one[name] for name in _AXES} | dict(changed)
     return next(
@@ -91,12 +90,12 @@ def other(records: Sequence[Record], one: Record, changed: Mapping[str, Any]) ->
 
 
 def has_drafts(record: Record) -> bool:
-    """Whether any were asked for."""
+    """Whether any drafts were asked for."""
     return record["drafter"] not in (PLAIN, UNGUIDED)
 
 
 def plain_of(records: Sequence[Record], one: Record) -> Record | None:
-    """Plain decoding of the same requests."""
+    """The record of plain decoding for the same requests."""
     return other(records, one, _PLAIN)
 
 
@@ -197,7 +196,7 @@ def _grammar_table(records: Sequence[Record]) -> str:
         yield _numbers(record["compile_ms"], 1)
         yield _numbers(record["grammar_us"], 1)
 
-    plain = dict[tuple[str, str], Record]()  # one for each, that of the fewest requests at once
+    plain = dict[tuple[str, str], Record]()  # one for each, with the lowest concurrency
     for record in records:
         if record["drafter"] == PLAIN:
             plain.setdefault((record["set_name"], record["backend"]), record)

@@ -1,4 +1,4 @@
-"""Owns one answer as it came: the events of its stream, and when each arrived."""
+"""Owns Answer, the record of one streamed answer: its events, and when each arrived."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Call:
 
 @dataclass
 class Answer:
-    """What came of a request. Times are of time.perf_counter(), in seconds.
+    """The result of a request. Times are of time.perf_counter(), in seconds.
 
-    due_s:         when it was to be sent
+    due_s:         when it should have been sent
     end_s:         when its stream ended, or broke
-    arrivals_s:    of each chunk that brought text, a piece of a call or log-probabilities
-    status:        of HTTP; None where there was no response
-    failure:       what broke it, in few words and in many; None where nothing did
-    ids:           of its chunks; one where all is well
-    num_scored:    tokens whose log-probability came
+    arrivals_s:    arrival of each chunk with text, a piece of a call or log-probabilities
+    status:        HTTP status; None if there was no response
+    failure:       what broke it, briefly and in detail; None if nothing did
+    ids:           ids of its chunks; exactly one if all is well
+    num_scored:    tokens whose log-probability was received
     is_done:       the stream ended with [DONE]
     """
 
@@ -46,7 +46,7 @@ class Answer:
     is_done: bool = False
 
     def take(self, line: str, now_s: float) -> None:
-        """Takes one line of the event stream, which came at `now_s`."""
+        """Take in one line of the event stream, which arrived at `now_s`."""
         if not line.startswith("data:"):
             return
         data = line.removeprefix("data:").strip()
@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the answer, as the server counts them; 0 where it does not say."""
+        """Tokens of the answer, as counted by the server; 0 if it does not report them."""
         return int((self.usage or {}).get("completion_tokens") or 0)
 
     def _take_chunk(self, chunk: dict[str, Any], now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Owns the rate of a closed loop while all its clients are busy."""
+"""Owns the rate of a closed loop over the time in which all its clients are busy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Window = tuple[float, float]
 
 
 def busy_window(answers: Sequence[Answer], num_clients: int) -> Window | None:
-    """The time from when every client has sent its first request until one finds no more; None
-    where clients are never all busy.
+    """The time from when every client has sent its first request until one finds no more; None if
+    the clients are never all busy.
 
-    answers: of a closed loop's clients that share their requests, all of them
+    answers: all answers of a closed loop whose clients share their requests
     """
     due_s = sorted(answer.due_s for answer in answers)
     if len(due_s) < num_clients:
@@ -25,7 +25,7 @@ def busy_window(answers: Sequence[Answer], num_clients: int) -> Window | None:
 
 
 def common(windows: Sequence[Window | None]) -> Window | None:
-    """The time that all windows have in common; None where there is none."""
+    """The intersection of all windows; None if it is empty."""
     found = [window for window in windows if window is not None]
     if not found or len(found) < len(windows):
         return None
@@ -34,7 +34,8 @@ def common(windows: Sequence[Window | None]) -> Window | None:
 
 
 def busy_tokens_per_s(whole: Sequence[Answer], window: Window | None) -> float | None:
-    """Tokens in a window, each answer's spread evenly over its chunks; None without a window.
+    """The rate of tokens in a window, where each answer's tokens are spread evenly over its chunks;
+    None without a window.
 
     whole: answers that are neither refused nor lost
     """

@@ -1,4 +1,4 @@
-"""Owns what can be wrong with answers: refused, lost, crossed with others, or invalid."""
+"""Owns what can be wrong with answers: refused, lost, mixed up with others, or invalid."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _REASONS = ("stop", "length", "tool_calls")
 class Fault:
     """Something that is wrong with an answer.
 
-    kind:   one of FAULTS. refused: an orderly no, HTTP 4xx; lost: it broke, hung, or its stream has
-            no end; crossed: it has something of another request; invalid: it is whole, but not what
-            was asked for
-    cause:  in few words, by which faults are counted
+    kind:   one of FAULTS. refused: a proper refusal, HTTP 4xx; lost: it broke, hung, or its stream
+            has no end; crossed: it contains something of another request; invalid: it is whole, but
+            not what was asked for
+    cause:  a few words, by which faults are counted
     detail: for a human
     """
 
@@ -33,7 +33,7 @@ class Fault:
 
 
 def faults_of(answers: Sequence[Answer]) -> list[list[Fault]]:
-    """The faults of each answer, in order; none for an answer that is right."""
+    """The faults of each answer, in order; an answer that is right has none."""
     num_with = Counter(id for answer in answers for id in answer.ids)
     markers = {answer.request.marker for answer in answers}
     found = []
@@ -97,7 +97,7 @@ def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
 
 
 def _reason(schema: Any, text: str) -> str | None:
-    """Why a text is no instance; None also where that cannot be told."""
+    """Why a text is not an instance; None also if that cannot be decided."""
     try:
         return violation(schema, text)
     except LookupError:
@@ -105,8 +105,8 @@ def _reason(schema: Any, text: str) -> str | None:
 
 
 def _invalid_usage(answer: Answer) -> Iterator[Fault]:
-    """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at
-    least one a chunk."""
+    """Tokens are counted in three ways: by the usage, by log-probabilities if asked for, and as at
+    least one per chunk."""
     usage = answer.usage
     most = answer.request.max_tokens
     num_chunks = len(answer.arrivals_s)

@@ -1,4 +1,4 @@
-"""Owns what the benchmarks are told: frozen dataclasses, which need no library of the extra
+"""Owns the options of the benchmarks: frozen dataclasses, which need no library of the extra
 [bench]."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Load:
     rounds:      or so many for each client
     rate:        arrivals a second, at random (Poisson); else the next request follows when one has
                  ended
-    processes:   that the clients are shared among; one reads some thousand tokens a second
+    processes:   processes that share the clients; one reads some thousand tokens a second
     timeout_s:   seconds after which an answer counts as lost
     seed:        the same seed sends the same requests
     """
@@ -94,7 +94,7 @@ def _part(number: int, num_parts: int, index: int) -> int:
 
 @dataclass(frozen=True)
 class RequestMix:
-    """What a server under load is asked for; shares are in any unit.
+    """What a server under load is asked for; shares may be in any unit.
 
     free:        share of free text
     json:        share of answers that must match a JSON schema
@@ -124,14 +124,14 @@ class RequestMix:
 class RequestSizes:
     """Requests that all have one size, by which servers are compared. Raises InvalidParams.
 
-    prompt_len:   tokens of each prompt, of which no two are alike, with all that a chat template
-                  says beside; left out: the mix above
+    prompt_len:   tokens of each prompt, chat template included; no two prompts are alike; left out:
+                  the mix above
     output_len:   tokens of each answer
     api:          chat or completions
-    guided_share: of the answers, those that must match one JSON schema, which no answer comes to
-                  the end of; 0 to 1
-    prompt_ids:   LO:HI, token ids that prompts of completions are made of; left out: words, as
-                  many as the server makes about so many tokens of
+    guided_share: share of answers that must match a JSON schema, which is too long for any of them
+                  to complete; 0 to 1
+    prompt_ids:   LO:HI, range of token ids for prompts of completions; left out: prompts of words
+                  with about as many tokens
     """
 
     prompt_len: int | None = None
@@ -210,7 +210,7 @@ class BenchEngine:
 
 @dataclass(frozen=True)
 class AxisLists:
-    """What the acceptance benchmark compares, each a comma-separated list.
+    """What the acceptance benchmark compares; each field is a comma-separated list.
 
     drafters:         of {drafters}; plain decoding is always measured too. Left out: eagle3, mtp,
                       ngram, suffix and grammar, without those whose head is not there
@@ -251,11 +251,11 @@ class ConformanceConfig:
 class CertifyConfig:
     """How much of a grammar is checked. Raises InvalidParams.
 
-    backend: that is to enforce the schema, of {backends}
+    backend: the one that must enforce the schema, of {backends}
     walks:   known instances that are walked along, and random texts that are drawn, at most each
     masks:   most masks that are checked
-    bits:    of each mask, bits that are put to the validator, half of them 1 and half 0; JSON
-             itself judges all
+    bits:    bits of each mask that the validator checks, half of them 1 and half 0; all bits are
+             checked against JSON itself
     changes: random changes of instances that are tried
     seconds: most time of the processor for one schema, without the compile
     seed:    of all that is random

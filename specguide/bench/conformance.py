@@ -1,9 +1,9 @@
-"""Owns the conformance benchmark: which schemas a backend serves, and whether what it serves is
-right.
+"""Owns the conformance benchmark: which schemas a backend serves, and whether it serves them
+correctly.
 
-A schema's valid and invalid instances are fed to its grammar, as they are, in several whitespace
-styles, then in any order of their keys; and random texts are drawn from the grammar, which must all
-be instances by `jsonschema`.
+A schema's valid and invalid instances are fed to its grammar, first unchanged, in several
+whitespace styles, then with their keys in any order. Random texts are drawn from the grammar as
+well; all of these must be instances according to `jsonschema`.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _MOST_TEXTS_OF_INVALID = 10_000
 
 
 class SchemaCompiler(Protocol):
-    """What turns schemas into grammars over one vocabulary."""
+    """Turns schemas into grammars over one vocabulary."""
 
     vocabulary: Vocabulary
 
     def compile(self, schema: Any) -> CompiledGrammar:
-        """Raises SpecguideError where it refuses the schema, RuntimeError where a library fails."""
+        """Raises SpecguideError if it refuses the schema, RuntimeError if a library fails."""
         ...
 
     def close(self) -> None:
-        """Let its threads go."""
+        """Release its threads."""
         ...
 
 
 class BackendCompiler:
-    """A backend as requests meet it, or "auto"."""
+    """A backend as requests use it, or "auto"."""
 
     def __init__(
         self, backend: str, vocabulary: Vocabulary = BYTES, key_order: str = "schema"
@@ -63,12 +63,12 @@ class BackendCompiler:
         self.vocabulary = vocabulary
         for name in backend_names():
             if backend in (AUTO, name):
-                # loads the library, which may take longer than a compile may
+                # this loads the library, which may take longer than a compile may
                 create_backend(name, vocabulary)
         self._compiler = GrammarCompiler(
             vocabulary, GuideConfig(backend=backend, key_order=key_order)
         )
-        self._compiler.compile(Guide(json_object=True))  # binds the backend to the vocabulary
+        self._compiler.compile(Guide(json_object=True))  # this binds the backend to the vocabulary
 
     def compile(self, schema: Any) -> CompiledGrammar:
         return self._compiler.compile(Guide(json_schema=schema))
@@ -81,12 +81,12 @@ class BackendCompiler:
 class Trial:
     """What is done with each schema of a backend, and where its records are kept.
 
-    make:    builds the compiler; called only where a record is missing
-    draws:   random texts a schema
-    made_by: who made a record, told in the report
-    path:    JSON Lines, one record a schema; a run that was broken off goes on there
-    orders:  random orders of its keys that an instance is given in; a valid one is taken where all
-             of them are. 0: it may be in the schema's order
+    make:    builds the compiler; called only if a record is missing
+    draws:   random texts per schema
+    made_by: the maker of a record, for the report
+    path:    JSON Lines, one record per schema; an interrupted run is continued there
+    orders:  random key orders in which an instance is tried; a valid one must be accepted in all of
+             them. 0: it may be in the schema's order
     """
 
     make: Callable[[], SchemaCompiler]
@@ -96,8 +96,8 @@ class Trial:
     orders: int = 0
 
     def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
-        """The records of all cases, in order. Those that `path` does not hold yet are measured and
-        added to it."""
+        """The records of all cases, in order. Records that `path` lacks are measured and added to
+        it."""
         known = self._known()
         keys = [self._key(case) for case in cases]
         missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
@@ -118,7 +118,7 @@ class Trial:
         return [known[key] for key in keys]
 
     def _key(self, case: Case) -> str:
-        """The key of a case; it is another one once the schema or an instance was changed."""
+        """The key of a case; it changes when the schema or an instance is changed."""
         counts = [self.draws, self.orders] if self.orders else [self.draws]
         content = json.dumps([case.name, case.data_set, case.schema, case.instances, *counts])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -128,7 +128,7 @@ class Trial:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             text = self.path.read_text("utf-8") if self.path.exists() else ""
             whole, _, broken = text.rpartition("\n")
-            if broken:  # the run ended while it wrote
+            if broken:  # the run ended while it was writing
                 self.path.write_text(whole + "\n" if whole else "", "utf-8")
             return {
                 record["key"]: record
@@ -142,8 +142,8 @@ class Trial:
 
 
 def measure(compiler: SchemaCompiler, case: Case, draws: int, orders: int = 0) -> dict[str, Any]:
-    """One record: who compiled the schema or why not, and counts over its instances and random
-    texts. orders: as of a Trial"""
+    """One record: which backend compiled the schema or why none did, and counts over its instances
+    and random texts. orders: see Trial"""
     record: dict[str, Any] = {"name": case.name, "set": case.data_set}
     start = time.perf_counter()
     try:
@@ -174,7 +174,8 @@ def _how_taken(
         return "reordered" if any(found) else "refused"
     if takes_any(grammar, instance, case.schema):
         return "taken"
-    # What is invalid is refused in every order, of which many optional keys have too many.
+    # Invalid instances are refused in every order; with many optional keys there are too many
+    # orders.
     most = MAX_TEXTS if valid else _MOST_TEXTS_OF_INVALID
     is_taken = takes_in_some_order(grammar, instance, case.schema, most)
     return "reordered" if is_taken else "refused"

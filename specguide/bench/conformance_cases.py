@@ -1,5 +1,5 @@
-"""Owns where the conformance benchmark finds schemas and their instances: files of the forms in
-use."""
+"""Owns how the conformance benchmark finds schemas and their instances: in files of the usual
+forms."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Case:
 
 
 def load_cases(paths: Iterable[Path]) -> list[Case]:
-    """All schemas of files, and of folders with all below them.
+    """All schemas in files, and in folders with their subfolders.
 
-    NAME.json is a schema, whose instances may lie beside it, one a line, in NAME.valid.jsonl and
+    NAME.json is a schema, whose instances may be beside it, one per line, in NAME.valid.jsonl and
     NAME.invalid.jsonl; or a list of groups {"schema", "tests": [{"data", "valid"}]}, as in
-    JSON-Schema-Test-Suite, where a folder's name, say draft7, is the draft of schemas that name
-    none. NAME.jsonl has a record a line: {"schema"} with "tests" as in JSONSchemaBench,
+    JSON-Schema-Test-Suite, where the name of a folder, such as draft7, is the draft of schemas that
+    state none. NAME.jsonl has one record per line: {"schema"} with "tests" as in JSONSchemaBench,
     "completion" as in JSON Mode Eval, or one "data" and "valid"; or the "tools" of BFCL. Raises
-    InvalidParams where there is none, or one cannot be read.
+    InvalidParams if there is no schema, or one cannot be read.
     """
     cases: list[Case] = []
     for path in paths:
@@ -56,8 +56,8 @@ def load_cases(paths: Iterable[Path]) -> list[Case]:
 
 
 def grouped(cases: Iterable[Case]) -> list[Case]:
-    """Cases of one data set and schema as one, with all their instances and the first one's
-    name."""
+    """Cases of the same data set and schema merged into one, with all their instances and the first
+    one's name."""
     found: dict[str, Case] = {}
     for case in cases:
         one = found.setdefault(
@@ -69,7 +69,7 @@ def grouped(cases: Iterable[Case]) -> list[Case]:
 
 
 def with_draft(schema: Any, draft: str) -> Any:
-    """A schema that names its draft, "draft7" and the like, where it did not and had need to."""
+    """A schema that states its draft, such as "draft7", added if it is missing and needed."""
     if not isinstance(schema, dict) or "$schema" in schema or draft not in _DRAFTS:
         return schema
     return {"$schema": _DRAFTS[draft], **schema}

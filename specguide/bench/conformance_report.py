@@ -1,5 +1,4 @@
-"""Owns how conformance records become tables: per data set and backend, and why schemas were
-refused."""
+"""Owns how conformance records become tables: by data set and backend, and by reason of refusal."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ def rows(result: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _cells(counts: dict[str, Any]) -> tuple[int | str, ...]:
-    """A row behind the names of data set and backend."""
+    """A row after the names of data set and backend."""
     return (
         counts["schemas"],
         _share(counts["compiled"], counts["schemas"]),
@@ -113,7 +112,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def num_let_by(sets: dict[str, dict[str, Any]]) -> int:
-    """Invalid instances that a backend took and invalid texts that it wrote."""
+    """Number of invalid instances that a backend accepted and of invalid texts that it wrote."""
     return sum(
         counts[name]
         for counts in sets.values()
@@ -129,7 +128,7 @@ def table(result: dict[str, dict[str, Any]]) -> str:
 def markdown(
     result: dict[str, dict[str, Any]], records: dict[str, list[dict[str, Any]]], how: str
 ) -> str:
-    """The report as a page. how: what was called, on what"""
+    """The report as a page. how: the command, and what it ran on"""
     lines = [
         "# JSON Schema conformance",
         "",
@@ -153,7 +152,7 @@ def markdown(
 
 
 def _makers(records: list[dict[str, Any]]) -> str:
-    """Who made records, with the number of them where there are several."""
+    """The makers of records, with the number of records if there are several makers."""
     counts = Counter(record["made_by"] for record in records).most_common()
     return ", ".join(f"{name} ({count})" if len(counts) > 1 else name for name, count in counts)
 

@@ -1,5 +1,5 @@
-"""Owns where the data sets of the acceptance benchmark come from: the built-in ones, a folder, the
-Hugging Face hub."""
+"""Owns where the data sets of the acceptance benchmark come from: built in, from a folder, or from
+the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from specguide.bench.tasks import Task, task_of
 from specguide.errors import InvalidParams
 
 BUILT_IN = Path(__file__).parent.parent / "assets" / "tasks"
-"""Made by `python -m training.data.export_tasks`, but for chat, everyday questions to any model."""
+"""Made by `python -m training.data.export_tasks`, except chat, which has everyday questions for any
+model."""
 
 HUB = "hub:"
 _SHORT = {
@@ -29,13 +30,13 @@ def built_in() -> list[str]:
 def load_tasks(
     name: str, folder: Path | None, limit: int, max_chars: int | None = None
 ) -> list[Task]:
-    """At most `limit` tasks of a data set: each n-th from the first on, with the largest n that
-    gives so many; the first ones where it has less than twice as many.
+    """At most `limit` tasks of a data set: every n-th one, with the largest n that gives this many;
+    the first `limit` ones if the set has less than twice as many.
 
-    name:      of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and
-               ":CONFIG" after it where the hub has several
-    max_chars: tasks that show more are left out
-    Raises InvalidParams where there is no such set, or its records ask nothing.
+    name:      name of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", followed by
+               ":SPLIT" and ":CONFIG" if the hub has several
+    max_chars: tasks with more characters are left out
+    Raises InvalidParams if there is no such set, or its records ask nothing.
     """
     tasks = []
     for number, record in enumerate(_records(name, folder)):
@@ -79,7 +80,8 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
 
 
 def read_records(path: Path, param: str | None = None) -> Iterator[Mapping[str, Any]]:
-    """The records of a file of JSON Lines. Raises InvalidParams. param: that names the file"""
+    """The records of a JSON Lines file. Raises InvalidParams. param: name of the parameter with the
+    file"""
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
@@ -97,8 +99,8 @@ def _record(line: str, place: str, param: str | None) -> Any:
 
 
 def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
-    """Raises InvalidParams without the `datasets` library, without a network, and where the hub has
-    no such thing."""
+    """Raises InvalidParams without the `datasets` library, without a network, and if the hub does
+    not have it."""
     try:
         import datasets
     except ModuleNotFoundError as error:

@@ -1,4 +1,5 @@
-"""Owns the clients: when requests are sent, how many at once, and how long each is waited for."""
+"""Owns the clients of a load: when requests are sent, how many at once, and how long each may
+take."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ _PAUSE_S = 0.5
 
 
 class Requests(Protocol):
-    """The requests that are sent."""
+    """A source of requests."""
 
     def request(self, number: int) -> LoadRequest:
-        """The request with this number, which is always the same."""
+        """The request with this number; it is always the same for a number."""
 
 
 class Arrivals:
-    """Numbers requests and says when each is due; clients take turns.
+    """Numbers requests and says when each is due; clients take one after another.
 
-    numbers: of the requests, ascending
+    numbers: numbers of the requests, ascending
     """
 
     def __init__(self, load: Load, numbers: Iterator[int]) -> None:
@@ -40,9 +41,9 @@ class Arrivals:
         self._end_s = self._due_s + load.seconds
 
     async def next(self) -> tuple[int, float] | None:
-        """A number and when it was due, once it is; None where no more will come.
+        """A number and when it was due, as soon as it is due; None if there are no more.
 
-        Where all clients are busy a request comes late, and what it waits counts as its latency.
+        If all clients are busy a request is taken late, and its waiting time counts as latency.
         """
         async with self._turn:
             if self._load.rate is None:
@@ -68,11 +69,11 @@ async def drive(
     numbers: Iterator[int],
     ended: Callable[[Answer], None],
 ) -> list[Answer]:
-    """Sends requests and returns all answers in the order of their numbers. Nothing is checked
+    """Send requests and return all answers in the order of their numbers. Answers are not checked
     meanwhile.
 
-    numbers: of the requests, ascending
-    ended:   is called with each answer when it ends
+    numbers: numbers of the requests, ascending
+    ended:   called with each answer when it ends
     """
     arrivals, answers = Arrivals(load, numbers), list[Answer]()
 
@@ -84,7 +85,7 @@ async def drive(
             await _ask(client, answer, load.timeout_s)
             ended(answer)
             if answer.failure is not None:
-                await asyncio.sleep(_PAUSE_S)  # a server that refuses is not asked in a tight loop
+                await asyncio.sleep(_PAUSE_S)  # do not call a server that refuses in a tight loop
 
     await asyncio.gather(*(one_client() for _ in range(load.concurrency)))
     return sorted(answers, key=lambda answer: answer.request.number)

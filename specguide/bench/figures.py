@@ -1,4 +1,4 @@
-"""Owns what a run comes to: counts, latencies and rates, as a record for JSON and as a table."""
+"""Owns the figures of a run: counts, latencies and rates, as a record for JSON and as a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summary(
     faults: Sequence[Sequence[Fault]],
     window: Window | None = None,
 ) -> dict[str, Any]:
-    """Counts of answers by fault and cause, rates over the time from the first to the last,
+    """Counts of answers by fault and cause, rates over the time from the first answer to the last,
     latencies by kind.
 
     Only answers that are neither refused nor lost count in latencies and rates. Latencies are in
@@ -39,7 +39,7 @@ def summary(
     itl:  each gap between two chunks
     e2e:  from when it was due to the end of the stream
 
-    window: in which all clients of a closed loop are busy; the rate in it is told too
+    window: the time in which all clients of a closed loop are busy; its rate is reported, too
     """
     whole = [
         answer
@@ -68,7 +68,7 @@ def summary(
 
 
 def _fault_counts(faults: Sequence[Sequence[Fault]]) -> dict[str, Any]:
-    """Answers with a fault of each kind, and faults by cause."""
+    """Number of answers with a fault of each kind, and of faults by cause."""
     kinds = {
         kind: sum(any(fault.kind == kind for fault in found) for found in faults) for kind in FAULTS
     }
@@ -85,14 +85,14 @@ def _latencies_by_kind(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def is_good(result: dict[str, Any]) -> bool:
-    """Whether something was answered, and nothing was lost, crossed or invalid."""
+    """Whether at least one request was answered, and nothing was lost, crossed or invalid."""
     return bool(result["whole"]) and not any(
         result[kind] for kind in ("lost", "crossed", "invalid")
     )
 
 
 def latencies(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Percentiles of each of LATENCIES, and how many answers there are."""
+    """Percentiles of each of LATENCIES, and the number of answers."""
     started = [answer for answer in answers if answer.arrivals_s]
     values: dict[str, list[float]] = {
         "ttft_ms": [one.arrivals_s[0] - one.due_s for one in started],
@@ -121,8 +121,8 @@ def _rate(number: float, seconds: float) -> float:
 
 
 def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Lines to print: of each load, its rate while all clients were busy, else of all of it;
-    latencies by kind of request, p50 and p99 in milliseconds; and what was wrong.
+    """Lines to print: for each load its rate, if possible while all clients were busy; latencies by
+    kind of request, p50 and p99 in milliseconds; and what was wrong.
 
     results: summaries, with `concurrency`
     """
@@ -157,5 +157,5 @@ def _cell(percentiles: dict[str, float] | None) -> str:
 
 
 def _mean_prompt(result: dict[str, Any]) -> str:
-    """Tokens, of those that were answered."""
+    """Mean number of prompt tokens of answered requests."""
     return f"{result['prompt_tokens'] / max(1, result['whole']):.0f}"

@@ -1,5 +1,5 @@
-"""Owns how instances meet a grammar: fed as texts of different whitespace and key order, or drawn
-from its rows."""
+"""Owns how instances are tried on a grammar (as texts with different whitespace and key order), and
+how random texts are drawn from one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 EOS = 256
 BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), eos_token_ids=(EOS,))
-"""Every byte is a token; fast to compile for, and every text has one spelling."""
+"""Every byte is a token, so compiles are fast and every text has exactly one spelling."""
 
 DEAD_END = "nothing may follow"
-"""How the error of a walk begins that has no way on."""
+"""How the error of a walk into a dead end begins."""
 MAX_TEXTS = 100_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
@@ -30,7 +30,7 @@ _SPACES = np.frombuffer(b" \n\r\t", np.uint8)
 
 
 def texts(instance: Any, schema: Any) -> list[str]:
-    """An instance as JSON texts: with its keys as they are and in the schema's order, in several
+    """An instance as JSON texts: with its keys unchanged and in the schema's order, in several
     whitespace styles."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     return list(
@@ -43,7 +43,7 @@ def texts(instance: Any, schema: Any) -> list[str]:
 
 
 def _names(schema: Any) -> Iterator[str]:
-    """Property names in the order in which a schema speaks of them."""
+    """Property names in the order in which a schema mentions them."""
     if isinstance(schema, Mapping):
         for keyword, value in schema.items():
             if keyword in ("properties", "required") and not isinstance(value, bool):
@@ -64,7 +64,7 @@ def _ordered(value: Any, ranks: Mapping[str, int]) -> Any:
 
 
 def in_orders(instance: Any, seed: str, num: int) -> list[str]:
-    """An instance as compact JSON, and with its keys in random orders, `num` texts more."""
+    """An instance as compact JSON, and `num` more texts with its keys in random orders."""
     rng = random.Random(seed)
     shuffled = [json.dumps(_shuffled(instance, rng), ensure_ascii=False) for _ in range(num)]
     return [json.dumps(instance, ensure_ascii=False, separators=(",", ":")), *shuffled]
@@ -77,7 +77,7 @@ def _shuffled(value: Any, rng: random.Random) -> Any:
 
 
 def takes(grammar: CompiledGrammar, text: str) -> bool:
-    """Whether a grammar over BYTES takes the whole text and may end there."""
+    """Whether a grammar over BYTES accepts the whole text and may end there."""
     matcher = grammar.matcher()
     try:
         return all(
@@ -88,22 +88,22 @@ def takes(grammar: CompiledGrammar, text: str) -> bool:
 
 
 def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
-    """Whether a grammar takes some text of an instance."""
+    """Whether a grammar accepts some text of an instance."""
     return any(takes(grammar, text) for text in texts(instance, schema))
 
 
 def takes_in_some_order(
     grammar: CompiledGrammar, instance: Any, schema: Any, most_texts: int = MAX_TEXTS
 ) -> bool:
-    """Whether a grammar takes an instance with its keys in the order that it asks for, found by
-    trying. most_texts: keys and values that are tried"""
+    """Whether a grammar accepts an instance with its keys in the order that it wants, which is
+    found by trying. most_texts: how many keys and values are tried"""
     return in_some_order(grammar, instance, schema, most_texts) is not None
 
 
 def in_some_order(
     grammar: CompiledGrammar, instance: Any, schema: Any, most_texts: int = MAX_TEXTS
 ) -> str | None:
-    """A text of an instance with its keys in an order that a grammar takes, found by trying."""
+    """A text of an instance with its keys in an order that a grammar accepts, found by trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
         for style in ((",", ":"), (", ", ": ")):
@@ -116,10 +116,10 @@ def in_some_order(
 
 
 class _Writer:
-    """Writes an instance to a matcher; where a key comes too late, its object begins anew with the
-    key further ahead.
+    """Writes an instance to a matcher. If a key would come too late, its object is begun again with
+    that key further ahead.
 
-    After `most_texts` keys and values it takes no more.
+    After `most_texts` keys and values it accepts no more.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class _Writer:
         self._most_texts = most_texts
 
     def ends(self, value: Any) -> bool:
-        """Whether the matcher takes the value and may end after it."""
+        """Whether the matcher accepts the value and may end after it."""
         return self._value(value) and self._matcher.accept(EOS)
 
     def _value(self, value: Any) -> bool:
@@ -177,7 +177,7 @@ class _Writer:
     def _members(
         self, value: dict[str, Any], names: list[str], taken: list[str], last_open: dict[str, int]
     ) -> bool:
-        """Takes the first name that may come, again and again. Notes when each name could last have
+        """Write the first name that may come, again and again. Notes when each name could last have
         come."""
         while len(taken) < len(names):
             comma = self._comma if taken else ""
@@ -223,12 +223,12 @@ class _Writer:
 def draw(
     matcher: Matcher, rng: random.Random, max_len: int = 300, vocabulary: Vocabulary = BYTES
 ) -> str | None:
-    """A random text that a matcher over `vocabulary` allows, up to its end token; None where it
-    does not end.
+    """A random text that a matcher over `vocabulary` allows, up to its end token; None if it does
+    not end.
 
-    Past `max_len` tokens it takes what closes strings, arrays and objects. Of a vocabulary with
-    longer tokens than bytes two in five are any that are allowed. Raises RuntimeError when nothing
-    is allowed.
+    Past `max_len` tokens it prefers tokens that close strings, arrays and objects. If the
+    vocabulary has tokens longer than a byte, two in five choices are any allowed token. Raises
+    RuntimeError if nothing is allowed.
     """
     drawn, row = bytearray(), np.zeros(vocabulary.num_words, np.int32)
     ids, ends = _byte_ids(vocabulary), np.array(vocabulary.eos_token_ids)
@@ -260,7 +260,7 @@ def _byte_ids(vocabulary: Vocabulary) -> Any:
 
 
 def _preferred(allowed: Any, bits: Any, rng: random.Random, *, late: bool) -> Any:
-    """Some of the allowed bytes: those that make short and varied texts."""
+    """Some of the allowed bytes: those that lead to short and varied texts."""
     if rng.random() < 0.9:
         dense = allowed[~np.isin(allowed, _SPACES)]
         allowed = dense if len(dense) else allowed

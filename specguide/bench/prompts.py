@@ -1,5 +1,5 @@
-"""Owns what a benchmark's prompt tells a model whose chat template shows neither tools nor
-schemas, and how the answer of such a model is read."""
+"""Owns what a benchmark's prompt says to a model whose chat template shows neither tools nor
+schemas, and how such a model's answer is read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FENCE = "```"
 
 
 def messages_of(task: Task, template: str | None) -> Sequence[Mapping[str, Any]]:
-    """The task's messages, with its tools or its schema in a system message in front where the
-    template knows of none and no system message is there to tell them."""
+    """The task's messages. If the template does not show tools or schemas and no system message
+    does, a system message with them is put in front."""
     template = template or ""
     if task.messages[0].get("role") == "system":
         return task.messages
@@ -33,7 +33,7 @@ def messages_of(task: Task, template: str | None) -> Sequence[Mapping[str, Any]]
 
 
 def bare(text: str) -> str:
-    """What is within the first code fence of an answer that is not JSON as it is; all where there
+    """The contents of the first code fence of an answer that is not JSON; the whole answer if there
     is none."""
     if _FENCE not in text or text.lstrip()[:1] in ("{", "["):
         return text

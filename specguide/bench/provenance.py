@@ -1,5 +1,4 @@
-"""Owns what a measurement says of itself: what was called, which version, when, and on what
-machine."""
+"""Owns the provenance of a measurement: command, version, date and machine."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _KEY_FLAG = "--api-key"
 
 
 def provenance() -> dict[str, Any]:
-    """What goes into every record: command, version, commit, date (UTC) and hardware."""
+    """The provenance in every record: command, version, commit, date (UTC) and hardware."""
     return {
         "command": command(),
         "version": installed_version(),
@@ -33,8 +32,8 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Commit of the checkout, "+" after it when files differ from it; of a copy,
-    `SPECGUIDE_COMMIT`. None where specguide is no checkout."""
+    """Commit of the checkout, with "+" if files differ from it; in a copy, `SPECGUIDE_COMMIT`. None
+    if specguide is not a checkout."""
 
     def git(*args: str) -> str:
         return subprocess.run(
@@ -51,7 +50,7 @@ def commit() -> str | None:
 
 
 def command() -> str:
-    """What this process was called with, as one would type it; an API key is not told."""
+    """The command line of this process, as one would type it, without API keys."""
     spec = sys.modules["__main__"].__spec__
     program = Path(sys.argv[0])
     if spec is not None:
@@ -72,7 +71,7 @@ def _told(words: list[str]) -> Iterator[str]:
 
 
 def hardware() -> dict[str, Any]:
-    """CPU name, cores and load (runnable threads, mean of the last minute); the GPU's name where
+    """CPU name, cores and load (runnable threads, mean of the last minute); and the GPU's name if
     torch sees one."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():

@@ -1,5 +1,5 @@
-"""Owns the records of a benchmark that goes on where it was broken off: one JSON line for each
-setting, in a folder."""
+"""Owns the records of a benchmark that can be interrupted and continued: one JSON line per setting,
+in a folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from specguide.errors import InvalidParams
 
 class Records:
     """The records of settings that were measured under the same conditions. Raises InvalidParams
-    for a folder whose records were measured under others.
+    for a folder whose records were measured under different ones.
 
-    tasks: by the name of each data set a digest of its tasks: what was measured of others is
+    tasks: by the name of each data set a digest of its tasks; if it has changed, the set is
            measured again
     """
 
@@ -35,22 +35,22 @@ class Records:
                 f"cannot use the folder {folder}: {error}", param="output"
             ) from error
         whole, _, broken = text.rpartition("\n")
-        if broken:  # the run ended while it wrote
+        if broken:  # the run ended while it was writing
             self._path.write_text(whole + "\n" if whole else "")
         self._lines += map(self._checked, whole.splitlines())
 
     def find(self, setting: Setting) -> dict[str, Any] | None:
-        """Figures of a setting, if it was measured."""
+        """Figures of a setting; None if it was not measured."""
         line = self._line(setting)
         return None if line is None else line["figures"]
 
     def outputs(self, setting: Setting) -> Tokens:
-        """Its outputs; none where it was not measured."""
+        """Outputs of a setting; none if it was not measured."""
         line = self._line(setting)
         return {} if line is None else {name: tuple(ids) for name, ids in line["outputs"].items()}
 
     def add(self, setting: Setting, figures: dict[str, Any], outputs: Tokens) -> None:
-        """Keep them, on disk too."""
+        """Add a record, in memory and on disk."""
         tasks = self._tasks[setting.set_name]
         self._lines.append(
             {

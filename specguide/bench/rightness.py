@@ -1,4 +1,4 @@
-"""Owns whether a tool call is one that its data set accepts."""
+"""Owns the check whether a tool call is one that its data set accepts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Accepted = Mapping[str, Mapping[str, Sequence[Any]]]
-"""A call as the Berkeley Function-Calling Leaderboard states it: by its name, the accepted values
-of each argument; an empty string among them lets the argument be left out."""
+"""A call in the form of the Berkeley Function-Calling Leaderboard: by its name, the accepted values
+of each argument; an empty string among them means that the argument may be left out."""
 
 
 def is_right(accepted: Accepted, text: str) -> bool:
-    """Whether a text is {"name": …, "arguments": {…}} with accepted values. Texts are compared as
-    the leaderboard does it, without case, spaces and the punctuation ,./-_*^'"."""
+    """Whether a text is {"name": …, "arguments": {…}} with accepted values. Like the leaderboard,
+    it compares texts without case, spaces and the punctuation ,./-_*^'"."""
     try:
         call = json.loads(text)
         arguments = accepted[call["name"]]

@@ -1,5 +1,5 @@
-"""Owns what requests are made from: the built-in few, and records of JSONSchemaBench's and BFCL's
-forms."""
+"""Owns the samples from which requests are made: a built-in few, and records in the forms of
+JSONSchemaBench and BFCL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specguide.errors import InvalidParams
 
 KINDS = ("free", "json", "tools")
 MARK = "request_id"
-"""The property that carries a request's marker."""
+"""The property that holds a request's marker."""
 
 _PLAIN = {
     "type",
@@ -43,7 +43,7 @@ class Sample:
 
 
 def carries_marker(schema: Any) -> bool:
-    """Whether a property can be added to a schema so that each instance has it and nothing else
+    """Whether a property can be added to a schema so that every instance has it and nothing else
     changes."""
     return (
         isinstance(schema, dict)
@@ -55,7 +55,7 @@ def carries_marker(schema: Any) -> bool:
 
 
 def marked(schema: Mapping[str, Any], marker: str) -> dict[str, Any]:
-    """The schema with a first property that must be the marker."""
+    """The schema with an additional first property that must be the marker."""
     own = {MARK: {"type": "string", "enum": [marker]}}
     return {
         **schema,

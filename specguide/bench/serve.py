@@ -1,5 +1,5 @@
-"""Owns a measurement of one server from end to end: reach it, drive it by one or more processes,
-check what it answered."""
+"""Owns one whole measurement of a server: reach it, drive it from one or more processes, and check
+its answers."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from specguide.errors import InvalidParams
 
 _TRIAL_WORDS = 16, 128
 _TRIAL_SEED = -1
-"""Seed of prompts that come up in no load."""
+"""Seed of prompts that occur in no load."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A server that answers. model: what it calls the model"""
+    """A server that answers. model: the model's name on the server"""
 
     address: ServerAddress
     model: str
 
     @classmethod
     def reach(cls, address: ServerAddress) -> Target:
-        """The server at an address and its model, which is the first that it names where none is
-        given. Raises InvalidParams where no server of the OpenAI API answers."""
+        """The server at an address; its model is the first one that it lists if none is given.
+        Raises InvalidParams if no server of the OpenAI API answers."""
         url, model = address.url, address.model
         try:
             answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(address), timeout=10)
@@ -60,9 +60,9 @@ class Target:
 
 
 def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
-    """Requests of these sizes. The server is asked how many tokens it makes of words, by a few
-    short requests; where it does not count them, a guess stands. Raises InvalidParams where its
-    chat template leaves no room for words."""
+    """Requests of these sizes. A few short requests measure how many tokens the server makes of
+    words; if it does not report them, a guess is used. Raises InvalidParams if its chat template
+    leaves no room for words."""
     workload = SizedWorkload(sizes, target.model, seed)
     if workload.is_of_ids:
         return workload
@@ -79,7 +79,8 @@ def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
 def _num_tokens(
     target: Target, sizes: RequestSizes, num_words: int, *, is_guided: bool = False
 ) -> int:
-    """Tokens of a prompt of so many words, as the server counts them; 0 where it does not."""
+    """Tokens of a prompt with this many words, as the server counts them; 0 if it does not report
+    them."""
     prompt_len = round(num_words * WordTokens().each)
     trial = replace(sizes, prompt_len=prompt_len, output_len=1, guided_share=float(is_guided))
     requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
@@ -89,7 +90,7 @@ def _num_tokens(
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one load. figures: for JSON"""
+    """The results of one load. figures: for JSON"""
 
     load: Load
     figures: dict[str, Any]
@@ -97,7 +98,7 @@ class Measured:
 
 
 def measure(target: Target, requests: Requests, load: Load) -> Measured:
-    """Put a server under one load, by as many processes as it says, and check every answer."""
+    """Put a server under one load, from as many processes as it says, and check every answer."""
     parts = load.parts()
     if len(parts) == 1:
         found = [_drive_part(target, requests, load, 0, 1)]
@@ -122,13 +123,13 @@ def measure(target: Target, requests: Requests, load: Load) -> Measured:
 def _drive_part(
     target: Target, requests: Requests, load: Load, first: int, step: int
 ) -> list[Answer]:
-    """Runs the clients of one process, which send every `step`-th request. Returns all answers."""
+    """Run the clients of one process, which send every `step`-th request. Returns all answers."""
 
     async def run() -> list[Answer]:
         limits = httpx.Limits(
             max_connections=load.concurrency, max_keepalive_connections=load.concurrency
         )
-        is_hidden = True if first else None  # None: where standard error is no terminal
+        is_hidden = True if first else None  # None: hidden if standard error is no terminal
         with tqdm(total=load.num_requests, unit=" answers", disable=is_hidden) as progress:
             async with httpx.AsyncClient(
                 base_url=target.address.url.rstrip("/") + "/",

@@ -28,7 +28,7 @@ DRAFTERS: dict[str, dict[str, Any]] = {
     for method in ("eagle3", "mtp", "draft_model")
     for name, options in _TREES.items()
 }
-"""What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
+"""The fields of SpecConfig that make each drafter; fields that all share are in the Setting."""
 
 Tokens = dict[str, tuple[int, ...]]
 """The token ids of each task's output, by the task's name."""
@@ -39,7 +39,7 @@ class Setting:
     """One way to decode a data set.
 
     drafter:          "plain", "unguided", or one of DRAFTERS
-    num_draft_tokens: K, as in SpecConfig; 0 where the drafter makes none
+    num_draft_tokens: K, as in SpecConfig; 0 if the drafter has none
     num_forced:       F, forced drafts
     guided_drafts:    as in SpecConfig
     backend:          as in GuideConfig
@@ -55,7 +55,7 @@ class Setting:
     concurrency: int
 
     def spec(self, heads: Mapping[str, Path]) -> SpecConfig | None:
-        """None decodes plainly. heads: folder of a method's head or small model, where it is not
+        """None for plain decoding. heads: folder of a method's head or small model, if it is not
         the shipped one"""
         if self.drafter in (PLAIN, UNGUIDED):
             return None
@@ -76,8 +76,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axes:
-    """What is compared: each field has the values of Setting's field of that name, concurrency's
-    ascending."""
+    """What is compared: each field lists values for the Setting's field of the same name,
+    concurrency in ascending order."""
 
     drafters: Sequence[str]
     num_draft_tokens: Sequence[int]
@@ -87,12 +87,12 @@ class Axes:
     concurrency: Sequence[int]
 
     def settings(self, num_tasks: Mapping[str, int]) -> Iterator[Setting]:
-        """All that make sense, each data set's plain decoding first: the others' outputs are
-        compared with it.
+        """All combinations that make sense. Plain decoding comes first for each data set, because
+        other outputs are compared with it.
 
-        Unguided drafts are those of a model, and then none are forced; a tree has none of these and
-        a depth of its own; "grammar" has nothing but forced ones; there are no more requests at
-        once than the set has tasks.
+        Unguided drafts come from a model, and exclude forced ones. A tree has no forced drafts, and
+        a depth of its own. "grammar" has only forced drafts. There are never more requests at once
+        than the set has tasks.
 
         num_tasks: of each data set, by its name
         """

@@ -1,5 +1,5 @@
-"""Owns requests of one size, by which servers are compared: prompts that no prefix cache knows, and
-answers that do not end before they are as long as was asked for."""
+"""Owns requests of one size, with which servers are compared: prompts that no prefix cache knows,
+and answers that end only at the requested length."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _SCHEMA = {
     "required": [f"f{number:03d}" for number in range(_NUM_FIELDS)],
     "additionalProperties": False,
 }
-"""Schema of answers that have more tokens than anybody waits for."""
+"""Schema whose answers have more tokens than anybody asks for."""
 
 
 @dataclass(frozen=True)
 class WordTokens:
     """How many tokens a server makes of a prompt of words.
 
-    each:   of a word
-    around: beside them: what a chat template says, a schema that it shows
+    each:   tokens per word
+    around: tokens besides the words: of the chat template, and of a schema that it shows
     """
 
     each: float = 2.0
     around: float = 0.0
 
     def num_words(self, num_tokens: int, what: str) -> int:
-        """How many words a prompt of so many tokens has. Raises InvalidParams where there is no
-        room for one word.
+        """Number of words in a prompt of this many tokens. Raises InvalidParams if there is no room
+        for one word.
 
         what: the kind of request, as the error names it
         """
@@ -55,9 +55,9 @@ class WordTokens:
 class SizedWorkload:
     """Requests of `sizes`, all greedy.
 
-    model: what the server calls it
-    seed:  others have other prompts
-    words: what free and guided prompts of words come to
+    model: the model's name on the server
+    seed:  different seeds give different prompts
+    words: tokens of free and of guided prompts made of words
     """
 
     sizes: RequestSizes
@@ -81,7 +81,7 @@ class SizedWorkload:
         if is_guided:
             schema = {"name": "answer", "schema": _SCHEMA}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-            body["allow_truncation"] = True  # no instance ends so soon
+            body["allow_truncation"] = True  # no instance ends that soon
         else:
             body["ignore_eos"] = True
         if sizes.api == "chat":
@@ -94,11 +94,11 @@ class SizedWorkload:
 
     @property
     def is_of_ids(self) -> bool:
-        """Whether prompts are token ids, as many as were asked for."""
+        """Whether prompts are token ids, exactly as many as were asked for."""
         return self.sizes.api == "completions" and self.sizes.id_range is not None
 
     def num_words(self, is_guided: bool) -> int:
-        """How many words a prompt has. Raises InvalidParams where there is no room for one."""
+        """Number of words in a prompt. Raises InvalidParams if there is no room for one."""
         tokens = self.words.get(is_guided, WordTokens())
         return tokens.num_words(self._prompt_len, "guided" if is_guided else "free")
 
@@ -116,5 +116,5 @@ class SizedWorkload:
 
 
 def _is_share(number: int, share: float) -> bool:
-    """Whether the number is one of a share of all numbers, which are evenly spread."""
+    """Whether the number belongs to this share of all numbers, which is spread evenly."""
     return math.floor((number + 1) * share + 1e-9) > math.floor(number * share + 1e-9)

@@ -1,4 +1,4 @@
-"""Owns how tables are written: in Markdown, and as text in columns."""
+"""Owns how tables are written: as Markdown, and as text in columns."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 
 def line(cells: Iterable[str]) -> str:
-    """A line of a table in Markdown."""
+    """A line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """A Markdown table."""
     return "\n".join(map(line, (header, ["---"] * len(header), *rows)))
 
 

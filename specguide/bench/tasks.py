@@ -1,4 +1,4 @@
-"""Owns what one record of a data set asks: the prompt, and the schema that the answer must
+"""Owns Task, what one record of a data set asks: the prompt, and the schema that the answer must
 match."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 class Task:
     """One prompt.
 
-    schema: None where the answer is free
-    tools:  as OpenAI's API has them, shown to the template
-    right:  the one call that is right; None where the set does not say, or wants several
+    schema: None if the answer is free
+    tools:  in the form of OpenAI's API, shown to the template
+    right:  the only right call; None if the set does not say, or wants several
     is_closed: whether the guide lets objects have only properties that the schema names
     """
 
@@ -35,29 +35,29 @@ class Task:
 
     @property
     def num_chars(self) -> int:
-        """Characters of all that a prompt may show."""
+        """Characters of everything that a prompt may show."""
         return len(json.dumps([self.messages, self.schema, self.tools]))
 
     @property
     def guide(self) -> Guide | None:
-        """The guide that its answer must match; None where it is free."""
+        """The guide that its answer must match; None if it is free."""
         if self.schema is None:
             return None
         return Guide(json_schema=closed(self.schema) if self.is_closed else self.schema)
 
 
 def digest(tasks: Sequence[Task]) -> str:
-    """A hash of all that these tasks ask."""
+    """A hash of everything that these tasks ask."""
     text = json.dumps([asdict(task) for task in tasks], default=str)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:
-    """The task of a record, whose columns say what form it has; None where it asks nothing.
+    """The task of a record, whose form is recognised by its columns; None if it asks nothing.
 
-    number: its place in the data set, its name where it has no "id", or null
+    number: its place in the data set, which is its name if "id" is missing or null
 
-    Raises KeyError, TypeError and ValueError for a record of another form.
+    Raises KeyError, TypeError and ValueError for a record of an unknown form.
     """
     stated = (record.get("id"), record.get("unique_id"), number)
     name = str(next(one for one in stated if one is not None))
@@ -69,8 +69,8 @@ def task_of(record: Mapping[str, Any], number: int) -> Task | None:
 
 
 def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
-    """`messages`, perhaps with `schema` and `tools`; JSON Mode Eval on the hub calls its messages
-    `prompt`."""
+    """`messages`, optionally with `schema` and `tools`; JSON Mode Eval on the hub calls its
+    messages `prompt`."""
     messages = record.get("messages") or record.get("prompt")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -81,8 +81,8 @@ def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
 
 
 def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
-    """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts: the model is to
-    write out the first valid instance where there is one, else any."""
+    """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts, so the model is
+    asked to write the first valid instance, or any instance if none is known."""
     schema = _parsed(record["schema"] if "schema" in record else record["json_schema"])
     valid = next((test["data"] for test in record.get("tests") or () if test["valid"]), None)
     text = (
@@ -94,8 +94,9 @@ def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
 
 
 def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
-    """Berkeley Function-Calling Leaderboard: `question` and `tools`, or as it is published turns of
-    questions and `function`. The answer is one call, {"name", "arguments"}, in the first turn."""
+    """Berkeley Function-Calling Leaderboard: `question` and `tools`, or in the published form turns
+    of questions and `function`. The answer is one call, {"name", "arguments"}, in the first
+    turn."""
     question = record["question"]
     messages = question[0] if question and isinstance(question[0], Sequence) else question
     functions = (
@@ -136,7 +137,7 @@ def _only(answer: Any) -> Accepted | None:
 
 
 def _json_schema(published: Any) -> Any:
-    """The leaderboard names types as Python does; "any" is no type at all."""
+    """The leaderboard names types as Python does; "any" means that the type is left out."""
     if isinstance(published, list):
         return [_json_schema(item) for item in published]
     if not isinstance(published, Mapping):

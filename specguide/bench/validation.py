@@ -1,4 +1,4 @@
-"""Owns whether a text is a JSON instance of a schema, as `jsonschema` judges it."""
+"""Owns the check whether a text is a JSON instance of a schema, as `jsonschema` judges it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import jsonschema
 
 
 def violation(schema: Any, text: str) -> str | None:
-    """Why a text is no JSON instance of a schema, formats included and numbers taken exactly; None
-    when it is one. Raises LookupError where `jsonschema` cannot tell: of a pattern that Python does
-    not read, a reference to the network."""
+    """Why a text is not a JSON instance of a schema, with formats checked and numbers taken
+    exactly; None if it is one. Raises LookupError if `jsonschema` cannot decide: for a pattern that
+    Python cannot read, or a reference to the network."""
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     exact = exactly(json.dumps(schema))
     try:
         cls(exact, format_checker=cls.FORMAT_CHECKER).validate(exactly(text))
     except (json.JSONDecodeError, RecursionError, jsonschema.ValidationError) as error:
         return str(error).splitlines()[0]
-    except Exception as error:  # whatever stops jsonschema
+    except Exception as error:  # anything that stops jsonschema
         raise LookupError(f"jsonschema: {type(error).__name__}: {error}") from error
     return None
 
 
 def exactly(text: str) -> Any:
-    """A JSON text's value, with its numbers as they are written: doubles would make 561.29 no
+    """A JSON text's value with its numbers exactly as written: as a double, 561.29 would not be a
     multiple of 0.01. Raises JSONDecodeError."""
     return json.loads(text, parse_float=_exact)
 
@@ -33,6 +33,6 @@ def exactly(text: str) -> Any:
 def _exact(text: str) -> int | float | Decimal:
     try:
         value = Decimal(text)
-    except InvalidOperation:  # an exponent beyond all bounds
+    except InvalidOperation:  # an exponent out of range
         return float(text)
     return int(value) if value.adjusted() < 1000 and value == value.to_integral_value() else value

@@ -1,5 +1,5 @@
-"""Owns which request is sent when it is whose turn: kind, body and marker follow from a seed and
-its number."""
+"""Owns Workload, the mix of requests under load: kind, body and marker of a request follow from a
+seed and its number."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from specguide.bench.samples import (
 from specguide.errors import InvalidParams
 
 _SCORED_EVERY = 8
-"""One free request in so many asks for log-probabilities: they say how many tokens there were,
-chunk by chunk."""
+"""One in this many free requests asks for log-probabilities, which tell the number of tokens in
+each chunk."""
 
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """One request, and what its answer is held against.
+    """One request, and what its answer is checked against.
 
     kind:       one of KINDS
-    path:       that its body is posted to, behind /v1
-    marker:     occurs in no other request; a guided answer and every call must have it, and no
-                answer another's
+    path:       where its body is posted, behind /v1
+    marker:     occurs in no other request; a guided answer and every call must contain it, and no
+                answer may contain another request's
     body:       JSON
-    schema:     of an answer of kind "json"
-    parameters: schema of each tool's arguments, by its name
+    schema:     the schema of an answer of kind "json"
+    parameters: schema of each tool's arguments, by the tool's name
     """
 
     number: int
@@ -47,7 +47,7 @@ class LoadRequest:
 
     @property
     def max_tokens(self) -> int:
-        """Most tokens of its answer."""
+        """Maximum tokens of its answer."""
         return int(self.body["max_tokens"])
 
 
@@ -56,9 +56,9 @@ class Workload:
     """A mix of requests. Raises InvalidParams.
 
     samples:     of each kind
-    shares:      how much of each kind, in any unit
-    model:       what the server calls it
-    max_tokens:  of guided answers and calls; free ones have half of it or more
+    shares:      share of each kind, in any unit
+    model:       the model's name on the server
+    max_tokens:  of guided answers and calls; free answers have between half of it and all
     """
 
     samples: Mapping[str, Sequence[Sample]]
@@ -82,7 +82,7 @@ class Workload:
     @classmethod
     def of(cls, mix: RequestMix, model: str, seed: int) -> Workload:
         """The workload with the samples that `mix` names. Raises InvalidParams for files without
-        any."""
+        samples."""
         samples = built_in()
         if mix.schemas is not None:
             samples["json"] = read_schemas(mix.schemas)

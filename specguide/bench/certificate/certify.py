@@ -1,5 +1,5 @@
-"""Owns the certificate of one schema: which backend enforces it, and what was found on walks
-through its grammar."""
+"""Owns the certificate of one schema: which backend enforces it, and what random walks through its
+grammar found."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _WALKED_STYLES = ("compact", "spaced", "indented")
 
 @dataclass
 class Certificate:
-    """What was found of a schema's grammar.
+    """What was found about a schema's grammar.
 
-    backend:   that enforces it
-    counts:    masks, bits and texts by what came of them; see docs/certificates.md
-    spellings: of each style of `json.dumps`, instances tried and taken: as they are, and in another
-               order of their keys
-    faults:    proven errors in words, the first of them
-    is_cut:    the time was over before all was tried
-    seconds:   of the processor that it took, without the compile
+    backend:   the backend that enforces it
+    counts:    masks, bits and texts by result; see docs/certificates.md
+    spellings: for each style of `json.dumps`, instances tried and accepted: as they are, and with
+               their keys in another order
+    faults:    the first proven errors, as text
+    is_cut:    time ran out before everything was tried
+    seconds:   processor time, without the compile
     """
 
     backend: str
@@ -49,21 +49,21 @@ class Certificate:
 
     @property
     def num_errors(self) -> int:
-        """Proven errors, of masks and of texts."""
+        """Number of proven errors in masks and texts."""
         return sum(self.counts.get(name, 0) for name in ERRORS)
 
 
 ERRORS = ("over", "under", "texts_over", "texts_under")
-"""The counts of proven errors: of masks' bits, then of whole texts."""
+"""The counts of proven errors: first those of masks' bits, then those of whole texts."""
 
 
 def certify(
     grammar: CompiledGrammar, schema: Any, instances: Sequence[Any], config: CertifyConfig
 ) -> Certificate:
-    """Walks through a grammar over `instances.BYTES` and checks what it says.
+    """Walk through a grammar over `instances.BYTES` and check what it allows.
 
     schema:    as the user wrote it
-    instances: some that are known; those that the validator refuses are left out
+    instances: known instances; those that the validator refuses are left out
     """
     return _Run(grammar, schema, config).over(instances)
 
@@ -91,7 +91,7 @@ class _Run:
         return time.thread_time() - self._start > self._config.seconds
 
     def over(self, instances: Sequence[Any]) -> Certificate:
-        """Instances first, then what is drawn from the grammar, then changes of both."""
+        """First the known instances, then texts drawn from the grammar, then changes of both."""
         walks = [walk for one in instances[: self._config.walks] for walk in self._instance(one)]
         for _ in range(self._config.walks):
             if not self._is_over:
@@ -113,11 +113,11 @@ class _Run:
     def _along(self, walk: Known, most: int) -> None:
         try:
             self._checks.along(walk, most)
-        except RuntimeError:  # the library met a limit of its own
+        except RuntimeError:  # the library reached one of its limits
             self._tally.counts["walks_given_up"] += 1
 
     def _instance(self, instance: Any) -> list[Known]:
-        """Spells a known instance in every style; the texts to walk along."""
+        """Spell a known instance in every style; returns the texts to walk along."""
         if not is_written(instance):
             self._tally.counts["texts_never_written"] += 1
             return []
@@ -134,7 +134,8 @@ class _Run:
         return [Known(text, json.loads(text), style)]
 
     def _spell(self, instance: Any, style: str) -> str | None:
-        """The text of an instance in a style, in the order that the grammar takes; counted."""
+        """The text of an instance in a style, with keys in the order that the grammar accepts; it
+        is counted."""
         counts = self._spellings[style]
         counts["tried"] += 1
         text = spelled(instance, style)
@@ -151,15 +152,16 @@ class _Run:
         return text
 
     def _refused(self, instance: Any, is_sure: bool) -> None:
-        """An instance that the grammar takes in no order; an error where that is certain."""
+        """An instance that the grammar accepts in no order of keys; an error if it certainly is an
+        instance."""
         if is_sure:
             self._tally.fault("texts_over", f"{spelled(instance, 'compact')[:300]} is an instance")
         else:
             self._tally.counts["texts_undecided"] += 1
 
     def _drawn(self) -> list[Known]:
-        """A random text of the grammar, and the same in a canonical spelling where that is
-        taken."""
+        """A random text of the grammar, and the same in a canonical spelling if the grammar accepts
+        it."""
         try:
             text = draw(self._grammar.matcher(), self._rng)
         except RuntimeError as error:
@@ -189,7 +191,8 @@ class _Run:
         return walks
 
     def _changed(self, instances: Sequence[Any]) -> None:
-        """Random changes of instances: each is an instance or not, and the grammar must agree."""
+        """Random changes of instances: each result is an instance or not, and the grammar must
+        agree."""
         for number in range(self._config.changes if instances else 0):
             if self._is_over:
                 return

@@ -1,5 +1,5 @@
-"""Owns the answer to who enforces each keyword of a schema: the backend's grammar, a rewriting
-before it, a guard beside it, or nobody, where it is an annotation."""
+"""Owns which part enforces each keyword of a schema: the backend's grammar, a rewrite of the schema
+before it, a guard around it, or nothing if the keyword is an annotation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Enforcement(NamedTuple):
     """How one keyword of a schema is enforced.
 
     num:   how often the schema has it
-    by:    who enforces it
-    alone: what the library does with it when it is given the schema as it is; None for a keyword
-           that no library is asked about
+    by:    what enforces it
+    alone: what the library does with it in the original schema; None for a keyword that no library
+           is asked about
     """
 
     keyword: str
@@ -86,7 +86,7 @@ def _core_keywords(schema: CoreSchema) -> Iterator[str]:
 
 
 def _keywords(schema: Any) -> Iterator[str]:
-    """The keywords of a schema and of all schemas in it; a format with its name."""
+    """The keywords of a schema and of all schemas in it; "format" includes the format's name."""
     todo = deque([schema])
     while todo:
         one = todo.popleft()

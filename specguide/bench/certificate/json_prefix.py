@@ -1,5 +1,5 @@
-"""Owns the question which bytes may follow a beginning of a JSON text (RFC 8259, in UTF-8),
-whatever a schema says."""
+"""Owns JsonPrefix: which bytes may follow a beginning of a JSON text (RFC 8259, in UTF-8), for any
+schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 END = 256
-"""Stands for the end of the text, behind the bytes."""
+"""Stands for the end of the text; its number comes after those of the bytes."""
 _SPACES = b" \t\n\r"
 _DIGITS = b"0123456789"
 _HEX = b"0123456789abcdefABCDEF"
@@ -25,7 +25,7 @@ _NUMBER = {
     "sign": {_DIGITS: "power"},
     "power": {_DIGITS: "power"},
 }
-"""What may follow inside a number, by its state."""
+"""What may follow inside a number, by state."""
 _WHOLE = ("0", "int", "fraction", "power")
 _FIRST_OF_CHARS = (  # lead bytes, how many follow, the range of the second: RFC 3629
     (range(0xC2, 0xE0), 1, (0x80, 0xBF)),
@@ -40,7 +40,8 @@ _FIRST_OF_CHARS = (  # lead bytes, how many follow, the range of the second: RFC
 
 
 class _Mode(NamedTuple):
-    """Where in a token, or between which ones. what: its kind; rest: what is known of its state"""
+    """The position inside a token, or between two tokens. what: its kind; rest: what is known of
+    its state"""
 
     what: str
     rest: Any = None
@@ -48,7 +49,7 @@ class _Mode(NamedTuple):
 
 
 _Step = tuple[_Mode, str]
-"""The mode behind a byte, and the bracket that it opens, "-" where it closes one."""
+"""The mode after a byte, and the bracket that the byte opens, or "-" if it closes one."""
 _AFTER, _VALUE = _Mode("after"), _Mode("value")
 
 
@@ -60,7 +61,7 @@ class JsonPrefix:
         self._open = ""
 
     def take(self, byte: int) -> bool:
-        """Whether the byte may follow; else nothing changes."""
+        """Whether the byte may follow; if not, nothing changes."""
         step = _step(self._mode, self._open[-1:], byte)
         if step is None:
             return False
@@ -70,7 +71,7 @@ class JsonPrefix:
 
     @property
     def viable(self) -> npt.NDArray[np.bool_]:
-        """[257] which bytes may follow, and whether the text may END."""
+        """[257] which bytes may follow, and whether END may."""
         return _viable(self._mode, self._open[-1:])
 
 
@@ -84,7 +85,7 @@ def _viable(mode: _Mode, inside: str) -> npt.NDArray[np.bool_]:
 
 @lru_cache(maxsize=65536)
 def _step(mode: _Mode, inside: str, byte: int) -> _Step | None:
-    """inside: the bracket around; None where the byte may not follow"""
+    """inside: the innermost open bracket. None if the byte may not follow"""
     if mode.what == "string":
         return _in_string(mode, byte)
     if mode.what == "number":
@@ -135,8 +136,8 @@ def _value(byte: int) -> _Step | None:
 
 
 def _in_string(mode: _Mode, byte: int) -> _Step | None:
-    """rest of the mode: "" between characters, "\\\\" behind a backslash, a number of hexadecimal
-    digits or a list of ranges that are still to come."""
+    """rest of the mode: "" between characters, "\\\\" behind a backslash, or what is still to come:
+    a number of hexadecimal digits, or a list of ranges."""
     plain = mode._replace(rest="")
     if mode.rest == "":
         if byte == ord('"'):

@@ -1,4 +1,4 @@
-"""Owns what `jsonschema` says of texts and of beginnings of texts, each within its time."""
+"""Owns what `jsonschema` says about texts and beginnings of texts, with a time limit for each."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from specguide.guided.schema.formats import FORMATS
 
 _MOST_ERRORS = 30
 _STRICT = ("ipv4", "ipv6", "date", "uuid")
-"""Formats that `jsonschema` takes as their sources do, in drafts whose formats it checks."""
+"""Formats that `jsonschema` checks as strictly as their sources, in drafts whose formats it
+checks."""
 _NO_NAME = "\uffff no name"
 _GROWS = ("maxItems", "maxProperties", "additionalProperties", "additionalItems", "items")
-"""What more members or items never mend."""
+"""Keywords whose errors can never be mended by more members or items."""
 _BY_MORE = ("then", "else", "if", "unevaluatedProperties", "unevaluatedItems")
-"""In an error's path: what more members may change."""
+"""Keywords in an error's path whose result more members may change."""
 
 
 @lru_cache(maxsize=1024)
 def _is_read_in_ways(pattern: Any) -> bool:
-    """Whether dialects disagree on what a pattern takes."""
+    """Whether dialects of regular expressions disagree on what a pattern accepts."""
     try:
         return not is_exact(whole(parse(pattern), search=True))
     except RegexError:
@@ -41,13 +42,13 @@ def _is_read_in_ways(pattern: Any) -> bool:
 
 
 class TooLong(Exception):
-    """The validator took more than its time."""
+    """The validator exceeded its time limit."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends what is done inside by TooLong, a pattern's match too. On the main thread alone, and
-    where there are such timers; elsewhere nothing is limited."""
+    """Raise TooLong if the block takes longer, even inside the match of a pattern. Only on the main
+    thread, and on systems with such timers; elsewhere there is no limit."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return
@@ -65,12 +66,12 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 class Judge:
-    """The validator of a schema, formats included and numbers taken exactly.
+    """The validator of a schema, which checks formats and takes numbers exactly.
 
-    seconds: the most time that it gets for one question
-    is_sure: of the last text that was no violation: none of its strings has a format that the
-             validator takes more loosely than its source, or not at all, or meets a pattern that
-             dialects of regular expressions read in different ways
+    seconds: time limit for one question
+    is_sure: about the last text without a violation: none of its strings has a format that the
+             validator checks more loosely than its source, or not at all, or a pattern that
+             dialects of regular expressions read differently
     """
 
     def __init__(self, schema: Any, seconds: float = 1.0) -> None:
@@ -97,8 +98,8 @@ class Judge:
         self._seconds = seconds
 
     def violation(self, text: str) -> str | None:
-        """Why a text is no instance, None where it is one. Raises LookupError where that is not
-        found out: it takes too long, or the validator fails."""
+        """Why a text is not an instance, None if it is one. Raises LookupError if that cannot be
+        decided: it takes too long, or the validator fails."""
         self.is_sure = True
         try:
             with time_limit(self._seconds):
@@ -110,8 +111,8 @@ class Judge:
         return None if error is None else error.message
 
     def refutes(self, partial: Partial) -> bool:
-        """Whether it is certain that no text that begins so, and has no key twice, is an instance;
-        False where that is not known."""
+        """Whether it is certain that no text with this beginning, and without duplicate keys, is an
+        instance; False if unknown."""
         value = partial.value
         if partial.key is not None:
             inside = _at(value, partial.open[-1])
@@ -128,7 +129,7 @@ class Judge:
 
 
 def _is_of_open_key(error: Any, partial: Partial) -> bool:
-    """Whether an error may be of the name that stands for an open key."""
+    """Whether an error may be about the name that stands for an open key."""
     assert partial.key is not None
     name = partial.key + _NO_NAME
     path = tuple(error.absolute_path)
@@ -137,7 +138,7 @@ def _is_of_open_key(error: Any, partial: Partial) -> bool:
 
 
 def _ends_names(error: Any, partial: Partial) -> bool:
-    """Whether an error says that no name which begins with the open key may come in its object."""
+    """Whether an error says that no name beginning with the open key may come in its object."""
     assert partial.key is not None
     here = partial.open[-1]
     if tuple(error.absolute_path) != here or error.validator != "additionalProperties":
@@ -150,7 +151,7 @@ def _ends_names(error: Any, partial: Partial) -> bool:
 
 
 def _is_final(error: Any, partial: Partial) -> bool:
-    """Whether an error stays, whatever follows."""
+    """Whether an error remains, whatever follows."""
     if partial.key is not None and _is_of_open_key(error, partial):
         return _ends_names(error, partial)
     if partial.open and any(step in _BY_MORE for step in error.absolute_schema_path):
@@ -178,7 +179,7 @@ def _is_final(error: Any, partial: Partial) -> bool:
 
 
 def _all_fail(error: Any, partial: Partial) -> bool:
-    """Whether each branch of a choice has an error that stays."""
+    """Whether every branch of a choice has an error that remains."""
     branches: dict[Any, bool] = {}
     for inner in error.context:
         branch = inner.relative_schema_path[0]
@@ -187,7 +188,7 @@ def _all_fail(error: Any, partial: Partial) -> bool:
 
 
 def _may_become(value: Any, listed: Any) -> bool:
-    """Whether an open value may become one that is listed."""
+    """Whether an open value can still become one of the listed values."""
     if isinstance(value, str):
         return isinstance(listed, str) and listed.startswith(value)
     if isinstance(value, (dict, list)):

@@ -1,9 +1,10 @@
-"""Owns the checks of single masks: each bit against JSON itself, some against the validator.
+"""Owns the checks of single masks: every bit against JSON itself, and some bits against the
+validator.
 
-A bit that is 1 is wrong where no text goes on so: JSON does not, the validator has an error that no
-end mends, the grammar comes to a dead end, or the text that it ends in is no instance. A bit that
-is 0 is wrong where an instance goes on so in a canonical spelling, whose keys the grammar takes in
-no other order. What neither is shown of is undecided.
+A 1 bit is wrong if no valid text continues so: JSON does not allow it, the validator has an error
+that no continuation mends, the grammar reaches a dead end, or the text in which it ends is not an
+instance. A 0 bit is wrong if an instance continues so in a canonical spelling, and the grammar
+accepts its keys in no other order. A bit for which neither is proven is undecided.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _AT_RANDOM = 0.1
 _RANKS = np.zeros(EOS, np.int32)
 for _rank, _byte in enumerate(b'{[zyxaeostfn9876543210.-T:,]}"'):
     _RANKS[_byte] = _rank + 1
-"""What ends values soon ranks high; 0 is no rank."""
+"""Bytes that end values soon rank high; 0: no rank."""
 _MOST_FAULTS = 20
 
 
 @dataclass
 class Tally:
-    """What was counted.
+    """The counts of a run.
 
     counts: by name
-    faults: the first proven errors, in words
+    faults: the first proven errors, as text
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -60,8 +61,8 @@ class Tally:
 class Known:
     """A text along which masks are checked.
 
-    instance: the JSON value that it spells, where that is an instance
-    style:    the style in which it is spelt; None where it is in none of them
+    instance: the JSON value that it spells, if that is an instance
+    style:    the style of its spelling; None if it is in none of the styles
     """
 
     text: str
@@ -72,7 +73,7 @@ class Known:
 class MaskChecks:
     """Checks the masks of one schema's grammar over BYTES.
 
-    bits: how many bits of a mask are put to the validator, half of them 1 and half 0
+    bits: how many bits of a mask are checked by the validator, half of them 1 and half 0
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class MaskChecks:
         self.tally = Tally()
 
     def along(self, known: Known, most: int) -> None:
-        """Checks at most so many masks along a text that the grammar takes, at random places."""
+        """Check at most `most` masks, at random places along a text that the grammar accepts."""
         data = known.text.encode()
         places = range(len(data) + 1)
         chosen = set(places if len(places) <= most else self._rng.sample(places, most))
@@ -127,8 +128,8 @@ class MaskChecks:
                     self._check_zero(known, before, byte)
 
     def _check_end(self, before: bytes, may_end: bool) -> None:
-        """A text that JSON may end behind; where it may not, it is an error only if it is spelled
-        as `json.dumps` does."""
+        """Check a text that JSON may end behind. If the grammar does not let it end, that is an
+        error only if the text is spelled as by `json.dumps`."""
         self.tally.counts["bits_tried"] += 1
         text = before.decode()
         try:
@@ -164,8 +165,8 @@ class MaskChecks:
             self._wrong("under", before, byte, f"it leads to a dead end, {end!r}")
 
     def _end(self, matcher: _Counted) -> bool | None:
-        """Whether the grammar comes to an end, mostly by the shortest way; None where it does not
-        within _MOST_STEPS."""
+        """Whether the grammar reaches an end, mostly by the shortest way; None if not within
+        _MOST_STEPS."""
         row = np.zeros(BYTES.num_words, np.int32)
         for _ in range(_MOST_STEPS):
             matcher.fill(row)
@@ -206,8 +207,8 @@ class MaskChecks:
             self._undecided()
 
     def _is_missed(self, known: Known, so_far: Partial, before: bytes, byte: int) -> bool:
-        """Whether an instance goes on with a byte that the mask does not have; counted as an error
-        where the grammar takes it in no order of its keys."""
+        """Whether an instance continues with a byte that the mask lacks; counted as an error if the
+        grammar accepts it in no order of its keys."""
         assert known.style is not None
         start = before + bytes([byte])
         values = islice(completed(so_far, known.instance, self._known_values), _MOST_COMPLETED)
@@ -242,7 +243,8 @@ class MaskChecks:
 
 
 def _partial(data: bytes, number: Callable[[str], Any] = exactly) -> Partial | None:
-    """What a beginning tells; of a cut character nothing. None for what is nested too deep."""
+    """What a beginning says so far; a cut character says nothing. None if it is nested too
+    deeply."""
     try:
         return partial(data.decode(errors="ignore"), number)
     except RecursionError:
@@ -250,7 +252,7 @@ def _partial(data: bytes, number: Callable[[str], Any] = exactly) -> Partial | N
 
 
 def _with_whole_character(data: bytes) -> bytes:
-    """A beginning that ends inside a character, with some character of those that begin so."""
+    """A beginning that ends inside a character, completed to some character that begins so."""
     for more in (b"", b"\x80", b"\xa0", b"\x80\x80", b"\xa0\x80", b"\x90\x80\x80", b"\x80\x80\x80"):
         try:
             (data + more).decode()
@@ -261,7 +263,7 @@ def _with_whole_character(data: bytes) -> bytes:
 
 
 class _Counted:
-    """A matcher that remembers what it took."""
+    """A matcher that remembers the bytes it accepted."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
@@ -269,11 +271,11 @@ class _Counted:
 
     @property
     def num_taken(self) -> int:
-        """Number of bytes taken, without the end."""
+        """Number of accepted bytes, without the end."""
         return len(self._taken)
 
     def taken_since(self, start: int) -> bytes:
-        """The bytes from a number of them on."""
+        """The accepted bytes from number `start` on."""
         return bytes(self._taken[start:])
 
     def accept(self, token: int) -> bool:

@@ -1,5 +1,5 @@
-"""Owns what a beginning of a JSON text has told so far: the value up to there, and which parts of
-it are still open."""
+"""Owns Partial: what a beginning of a JSON text says so far, that is, the value up to there, and
+which parts of it are still open."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HOLE = Hole()
 
 @dataclass
 class Partial:
-    """The value that a text has so far.
+    """The value of a text so far.
 
-    value:     with HOLE for what is to come behind a key or an array's comma, and open parts as far
-               as they go
+    value:     with HOLE for the value that must follow a key or an array's comma, and open parts as
+               far as they are known
     open:      the paths of what is not closed, outermost first: containers, and the last scalar
-    string:    an open string's characters so far; None where no string is open
-    number:    an open number's text; a text's last number is open
-    key:       an open key's characters; empty where a comma asks for a key
+    string:    an open string's characters so far; None if no string is open
+    number:    an open number's text; the last number of a text is always open
+    key:       an open key's characters; empty if a key must follow a comma
     repeats:   a key came twice in one object
     """
 
@@ -45,12 +45,12 @@ class Partial:
 
 
 def partial(text: str, number: Callable[[str], Any] = json.loads) -> Partial:
-    """Reads a beginning of a JSON text, which must be one. number: reads its closed numbers"""
+    """Read a beginning of a JSON text, which must be valid. number: reads its closed numbers"""
     return _Reader(text, number).read()
 
 
 class _Reader:
-    """One text, from its start; `_stack` holds the open containers with their paths."""
+    """One text, read from its start; `_stack` holds the open containers with their paths."""
 
     def __init__(self, text: str, number: Callable[[str], Any]) -> None:
         self._text = text
@@ -129,7 +129,7 @@ class _Reader:
                 self._found.open.append(self._put(0))
 
     def _put(self, value: Any) -> Path:
-        """A value at its place; its path."""
+        """Put a value in its place; returns its path."""
         if not self._stack:
             self._found.value = value
             return ()
@@ -148,8 +148,8 @@ class _Reader:
 
 
 def _so_far(spelled: str) -> str:
-    """The characters of an open string; what is cut inside an escape, or between two halves of a
-    pair, counts as not there yet."""
+    """The characters of an open string; an incomplete escape, or the first half of a surrogate
+    pair, does not count yet."""
     for cut in range(min(6, len(spelled)) + 1):
         try:
             found, _ = _scan_string(spelled[: len(spelled) - cut] + '"', 0, True)

@@ -1,4 +1,4 @@
-"""Owns how certificates are told: as text, as totals of many, and as a page."""
+"""Owns how certificates are reported: as text, as totals over many, and as a page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def totals(certificates: Iterable[Certificate]) -> dict[str, Any]:
 
 
 def figures(sums: Mapping[str, Any]) -> dict[str, str]:
-    """The counts in words."""
+    """The counts as text."""
     tried, by_json = sums.get("bits_tried", 0), sums.get("bits_by_json", 0)
     return {
         "masks checked": f"{sums['masks']:,}, of {sums['bits']:,} bits",
@@ -79,7 +79,7 @@ def _spelling_rows(spellings: Mapping[str, Mapping[str, int]]) -> list[tuple[str
 
 
 def page(sets: Mapping[str, Mapping[str, Any]], how: str) -> str:
-    """The totals of several data sets as a page of Markdown. how: what was called, on what"""
+    """The totals of several data sets as a Markdown page. how: the command, and what it ran on"""
     names = list(sets)
     rows = []
     for name in ("schemas", "refused", "schemas_wrong", "schemas_cut"):

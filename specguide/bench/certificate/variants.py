@@ -1,5 +1,5 @@
-"""Owns how instances are spelled, changed and completed, so that a grammar meets more of them than
-there are."""
+"""Owns how instances are spelled, changed and completed, so that a grammar is tested with more of
+them than are known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "indented by 4": {"indent": 4, "ensure_ascii": False},
     "compact, in ASCII": {"separators": (",", ":")},
 }
-"""Arguments of `json.dumps`. All but the last spelling write characters as they are."""
+"""Arguments of `json.dumps`. All spellings but the last write characters without escapes."""
 
 _SCALARS = ("", "a", "0", 0, 1, -1, 1.5, 1e-7, 100, True, False, None)
 _POOL: tuple[Any, ...] = (*_SCALARS, [], {})
@@ -29,7 +29,7 @@ _ENDS_OF_NUMBERS = ("", "0", "1", "5", ".5")
 
 
 def spelled(value: Any, style: str) -> str:
-    """A value as `json.dumps` writes it, whole numbers without a point."""
+    """A value as `json.dumps` writes it; whole numbers have no decimal point."""
     return json.dumps(_whole(value), **STYLES[style])
 
 
@@ -43,8 +43,8 @@ def _whole(value: Any) -> Any:
 
 
 def is_written(value: Any) -> bool:
-    """Whether guided outputs of any schema may have all its characters: free text has no escape of
-    four digits, and some grammars have no U+007F (docs/grammars.md)."""
+    """Whether guided outputs of any schema may contain all its characters: free text has no
+    four-digit escapes, and some grammars lack U+007F (docs/grammars.md)."""
     text = json.dumps(value, ensure_ascii=False).replace("\\\\", "")
     return "\\u" not in text and not any(
         one == "\x7f" or "\ud800" <= one <= "\udfff" for one in text
@@ -52,7 +52,7 @@ def is_written(value: Any) -> bool:
 
 
 def listed(schema: Any) -> list[Any]:
-    """Values that a schema speaks of, and names of properties: the first of them."""
+    """Values and names of properties that a schema mentions: the first of them."""
     found: list[Any] = []
     todo = deque([schema])
     while todo and len(found) < _MOST_LISTED:
@@ -70,7 +70,7 @@ def listed(schema: Any) -> list[Any]:
 
 
 def changed(instance: Any, known: list[Any], rng: random.Random) -> Any:
-    """An instance with one random change: another value, a member or item less or more."""
+    """An instance with one random change: another value, or one member or item more or less."""
     value = copy.deepcopy(instance)
     paths = list(_paths(value))
     path = rng.choice(paths)
@@ -111,10 +111,10 @@ def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def completed(partial: Partial, instance: Any, known: list[Any]) -> Iterator[Any]:
-    """Values that a beginning of a text may go on to: what is open is closed, and what an instance
-    has beside it is added.
+    """Values to which a beginning of a text can be completed: what is open is closed, and the other
+    members and items of an instance are added.
 
-    known: of `listed`
+    known: result of `listed`
     """
     for path, leaf in _leaves(partial, instance, known):
         value = copy.deepcopy(partial.value)
@@ -124,7 +124,7 @@ def completed(partial: Partial, instance: Any, known: list[Any]) -> Iterator[Any
 
 
 def _leaves(partial: Partial, instance: Any, known: list[Any]) -> Iterator[tuple[Path | None, Any]]:
-    """Where the text has come to, and what may stand there; None: nothing is missing."""
+    """The place that the text has reached, and what may be there; None: nothing is missing."""
     last = partial.open[-1] if partial.open else ()
     strings = [one for one in known if isinstance(one, str)]
     there = _get(instance, last)
@@ -165,7 +165,7 @@ def _hole(partial: Partial) -> Path | None:
 
 
 def _around(partial: Partial, hole: Path, instance: Any) -> list[Any]:
-    """What stands at a place in the instance, and the item before."""
+    """The instance's value at a place, and the item before it."""
     inside = _get(partial.value, hole[:-1]) if hole else None
     before = inside[-2:-1] if isinstance(inside, list) else []
     there = _get(instance, hole)
@@ -173,7 +173,7 @@ def _around(partial: Partial, hole: Path, instance: Any) -> list[Any]:
 
 
 def _grafted(value: Any, instance: Any, open_paths: list[Path]) -> Any:
-    """A value whose open containers have what the instance's have beside."""
+    """A value whose open containers also get what the instance's containers have besides."""
     for path in open_paths:
         here, there = _get(value, path), _get(instance, path)
         if isinstance(here, dict) and isinstance(there, dict):
@@ -184,7 +184,7 @@ def _grafted(value: Any, instance: Any, open_paths: list[Path]) -> Any:
 
 
 def _get(value: Any, path: Path) -> Any:
-    """What stands at a path; None where there is none."""
+    """The value at a path; None if there is none."""
     for step in path:
         try:
             value = value[step]
