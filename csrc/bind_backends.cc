@@ -31,7 +31,7 @@ std::shared_ptr<Vocabulary> make_vocabulary(const py::sequence& token_bytes, std
   return std::make_shared<Vocabulary>(std::move(bytes), std::move(eos_token_ids));
 }
 
-// Checks the row's width, which the contract alone does not know.
+// Checks the row's width, which the matcher contract does not.
 void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
   const py::buffer_info info = row.request(/*writable=*/true);
   const auto num_words = matcher.vocabulary().num_words();
@@ -43,7 +43,7 @@ void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
   matcher.fill(words);
 }
 
-// The guard of objects whose keys may come in any order.
+// The guard for objects whose keys may come in any order.
 void bind_keys(py::module_& m) {
   py::class_<KeyTokens, std::shared_ptr<KeyTokens>>(m, "KeyTokens")
       .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
@@ -85,7 +85,7 @@ void bind_keys(py::module_& m) {
            py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("starts"));
 }
 
-// Matchers that a Python function makes, which may wait for a compile.
+// Makes matchers by calling a Python function, which may have to wait for a compile.
 auto parts_of(py::object make) {
   return [shared = share(std::move(make))](int call, const std::string& before) {
     PythonCall python;
@@ -97,7 +97,7 @@ auto parts_of(py::object make) {
   };
 }
 
-// Messages with tool calls whose arguments are compiled when they begin.
+// Messages with tool calls whose arguments are compiled when a call begins.
 void bind_calls(py::module_& m) {
   py::enum_<CallArguments>(m, "CallArguments")
       .value("SEARCHED", CallArguments::kSearched)

@@ -1,5 +1,6 @@
-// Owns the bindings of the kernels for a CPU. A tensor comes as its address, 0 for none; the caller has looked at its
-// shape and type. They keep the GIL, since they take as long as it takes to give it away; a choice among many gives it.
+// Owns the bindings of the CPU kernels. A tensor is passed as its address, 0 for none; the caller has checked its shape
+// and type. The kernels keep the GIL, because releasing it would take as long as their work; only a choice among many
+// logits releases it.
 #include <pybind11/pybind11.h>
 
 #include <optional>
@@ -17,14 +18,14 @@ namespace {
 
 using Address = uintptr_t;
 
-constexpr int64_t kMany = 1 << 18;  // logits, a tenth of a millisecond or more
+constexpr int64_t kMany = 1 << 18;  // logits; they take a tenth of a millisecond or more
 
 template <typename T>
 T* at(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Strides of a table count elements, as torch's do.
+// Strides of a table count elements, as in torch.
 void bind_attention(py::module_& m) {
   const auto make = [](Address position_ids, Address block_table, Address query_start_loc, Address seq_lens,
                        Address ancestors, Address node_positions, int64_t num_seqs, int64_t max_pages,

@@ -1,4 +1,4 @@
-// Owns the Python face of the guard of outputs that must end in time.
+// Owns the bindings of the guard that makes outputs end in time.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -21,13 +21,13 @@ namespace {
 
 using unlocked = py::call_guard<WithoutGil>;
 
-// Arrays of Python's buffer protocol by the names of GrammarBuffers' fields; `kept` keeps them alive.
+// Python buffers by the names of GrammarBuffers' fields; `kept` keeps them alive.
 class Arrays {
  public:
   explicit Arrays(py::kwargs arrays) : arrays_(std::move(arrays)) {}
 
-  // The memory of an array that has this type and shape. Throws std::invalid_argument where it has not, or is not
-  // there.
+  // The memory of an array that must have this type and shape. Throws std::invalid_argument if it does not, or is
+  // missing.
   template <typename T>
   T* take(const char* name, const std::vector<py::ssize_t>& shape) {
     if (!arrays_.contains(name)) throw std::invalid_argument(std::string("GrammarBuffers needs ") + name);
@@ -44,7 +44,7 @@ class Arrays {
     return arrays_.contains(name) ? py::cast<py::buffer>(arrays_[name]).request().size : 0;
   }
 
-  // The owner of the arrays, which have all been taken. Throws std::invalid_argument where one has not.
+  // The owner of the arrays, all of which must have been used. Throws std::invalid_argument if one was not.
   py::object finish() const {
     for (const auto& left : arrays_) {
       throw std::invalid_argument("GrammarBuffers has no place for " + py::cast<std::string>(left.first));
@@ -179,7 +179,7 @@ std::optional<DraftLimits> limits_of(const SlotLimits& limits, int slot) {
 
 using Restarts = std::map<int, py::object>;
 
-// A function that calls Python's, from any thread; null where the slot has none.
+// A function that calls Python's from any thread; null if the slot has none.
 Walk::Restart restart_of(const Restarts& restarts, int slot) {
   const auto found = restarts.find(slot);
   if (found == restarts.end()) return nullptr;

@@ -18,7 +18,7 @@ namespace {
 
 using unlocked = py::call_guard<WithoutGil>;
 
-// Any Python object that keeps the contract; each call takes the GIL.
+// Makes any Python object that keeps the contract a matcher; each call takes the GIL.
 class PythonMatcher final : public Matcher {
  private:
   template <typename Function>
@@ -43,9 +43,9 @@ class PythonMatcher final : public Matcher {
 
   void fill(int32_t* row) override {
     call([&](py::handle matcher) {
-      auto* words = new int32_t[static_cast<size_t>(num_words_)]();  // what it does not write allows nothing
+      auto* words = new int32_t[static_cast<size_t>(num_words_)]();  // words that `fill` does not write allow nothing
       const py::capsule owner(words, [](void* memory) { delete[] static_cast<int32_t*>(memory); });
-      matcher.attr("fill")(py::array_t<int32_t>(num_words_, words, owner));  // which numpy resizes for nobody
+      matcher.attr("fill")(py::array_t<int32_t>(num_words_, words, owner));  // not resizable, as it has an owner
       std::copy_n(words, num_words_, row);
     });
   }
@@ -70,7 +70,7 @@ class PythonMatcher final : public Matcher {
     });
   }
 
-  // Asks for all of them where the row does not tell: what else the grammar knows is Python's.
+  // Asks Python for all forced tokens if the row does not have just one, because only Python knows the grammar.
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t, const Spelling&) override {
     std::vector<SpeltToken> drafts = only_draft(row, num_words);
     if (!drafts.empty()) return drafts;

@@ -43,20 +43,21 @@ void release(PyObject* object) {
     Py_DECREF(object);
     return;
   }
-  if (closing) return;  // the process is about to end
+  if (closing) return;  // the process is about to exit
   {
     std::lock_guard lock(release_queue().mutex);
     release_queue().objects.push_back(object);
   }
-  Py_AddPendingCall(drain_as_pending_call, nullptr);  // when it is full, the next drain finds the object
+  Py_AddPendingCall(drain_as_pending_call, nullptr);  // if its queue is full, the next drain finds the object
 }
 
 [[noreturn]] void stay() {
-  while (true) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is about to end
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is about to exit
 }
 
-// Python unwinds a thread that asks for the GIL while another one ends the interpreter, by what is no C++ exception.
-// Libraries with frames that let nothing through would end the process: threads that only they know of stay instead.
+// Python unwinds a thread that asks for the GIL while another thread ends the interpreter, and does so by something
+// that is not a C++ exception. Frames of libraries that do not let it pass would end the process, so threads with such
+// frames stay here instead.
 [[noreturn]] void stay_if_unwound() {
   if (closing_thread.load() != std::this_thread::get_id() && !std::current_exception()) stay();
   if (terminate_before) terminate_before();

@@ -1,4 +1,4 @@
-// Owns crossing into Python from threads that Python does not know, and letting go of Python objects there.
+// Owns calls into Python from threads that Python does not know, and the release of Python objects on such threads.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,7 +8,7 @@
 
 namespace specguide {
 
-// Holds the GIL. Throws EngineError when the interpreter is shutting down, where taking it would hang the thread.
+// Holds the GIL. Throws EngineError if the interpreter is shutting down, when taking the GIL would hang the thread.
 class PythonCall {
  public:
   PythonCall();
@@ -20,9 +20,9 @@ class PythonCall {
   std::unique_ptr<pybind11::gil_scoped_acquire> gil_;
 };
 
-// Lets go of the GIL for as long as it lives. It is no call guard for a `py::init`: that would also cover the object's
-// entry into pybind11's table of instances, which the GIL protects. A thread that is to take the GIL again while
-// another one ends the interpreter stays there instead: Python would unwind its stack, which destructors do not allow.
+// Releases the GIL during its lifetime. It cannot be a call guard of a `py::init`: that would also cover pybind11's
+// table of instances, which the GIL protects. If another thread ends the interpreter meanwhile, a thread that would
+// take the GIL again stays here: Python would unwind its stack, which destructors do not allow.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -34,21 +34,22 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// Shares a Python object among native owners. The last one may let go anywhere: where the GIL is not held, the object
+// Shares a Python object among native owners. The last owner may release it on any thread: without the GIL, the object
 // waits for the main thread, or for the next drain. (Call with the GIL held.)
 std::shared_ptr<PyObject> share(pybind11::object object);
 
-// Releases the objects that wait for it. Call with the GIL held.
+// Releases the waiting objects. Call with the GIL held.
 void drain_python_releases();
 
-// The words of an error: "ValueError: message", or with the traceback. Call with the GIL held.
+// The text of an error: "ValueError: message", or with the traceback. Call with the GIL held.
 std::string describe(pybind11::error_already_set& error, bool with_traceback);
 
-// Closes the crossing when the interpreter exits. From then on a thread stays where it is if Python unwinds it and the
-// code of a library does not allow that.
+// Blocks calls into Python from the interpreter's exit on. A thread that Python then unwinds stays where it is if the
+// code of a library on its stack does not allow that.
 void register_python_exit();
 
-// An owner of `object` for Python: the destructor may join threads that need the GIL, so it runs without the GIL.
+// An owner of `object` for Python that destroys it without the GIL, because its destructor may join threads that need
+// the GIL.
 template <typename T>
 std::shared_ptr<T> destroyed_without_gil(T* object) {
   return std::shared_ptr<T>(object, [](T* last) {

@@ -1,4 +1,4 @@
-// Owns the Python module specguide.native._native: the core library's errors, and one bind_*.cc per part.
+// Owns the Python module specguide.native._native: the translation of errors, and one bind_*.cc for each part.
 #include "bindings.h"
 
 #include "bind_python.h"
@@ -7,7 +7,8 @@ namespace py = pybind11;
 
 namespace {
 
-// EngineError is the package's own; a caller's mistake (std::invalid_argument) is ValueError by pybind11's default.
+// EngineError becomes the package's own; std::invalid_argument, a caller's mistake, is ValueError by pybind11's
+// default.
 void translate_errors(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);

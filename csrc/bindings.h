@@ -1,4 +1,4 @@
-// Owns what the parts of the Python module share.
+// Owns the declarations that the parts of the Python module share.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -7,7 +7,7 @@
 
 namespace specguide {
 
-// A HostFunctionRef in the form in which Python holds it.
+// A HostFunctionRef in the form that Python holds.
 struct BoundHostFunction {
   HostFunctionRef ref;
 };

@@ -1,4 +1,4 @@
-// Owns the times of callbacks while someone traces: the last ones, in a ring that is allocated once.
+// Owns the log of callback times for tracing: the last ones, in a ring that is allocated once.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,15 @@
 
 namespace specguide {
 
-// The time in which callback `index` of an iteration (from 1) ran, in nanoseconds of Clock, which on Linux is
-// CLOCK_MONOTONIC, as Python's time.perf_counter_ns is.
+// The time in which callback `index` of an iteration (numbered from 1) ran, in nanoseconds of Clock. On Linux that is
+// CLOCK_MONOTONIC, like Python's time.perf_counter_ns.
 struct CallbackSpan {
   int64_t iteration;
   int index;
   int64_t begin_ns, end_ns;
 };
 
-// It is off until `start`. The callback thread adds; any thread may take.
+// The log is off until `start`. The callback thread adds spans; any thread may take them.
 class CallbackLog {
  public:
   // Keeps the last `capacity` spans from now on. Throws std::invalid_argument for 0.
@@ -40,7 +40,7 @@ class CallbackLog {
   std::atomic<bool> is_on_{false};
   std::mutex mutex_;
   std::vector<CallbackSpan> ring_;
-  size_t num_added_ = 0;  // since the last take
+  size_t num_added_ = 0;  // since the last `take`
 };
 
 }  // namespace specguide

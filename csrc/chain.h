@@ -1,4 +1,4 @@
-// Owns the end of chains whose links share ownership of the one before.
+// Owns the destruction of linked chains in which each link shares ownership of the one before.
 #pragma once
 
 #include <memory>
@@ -6,8 +6,8 @@
 
 namespace specguide {
 
-// Lets go of the links from `last` on, one after the other: a destructor within a destructor for each link may take
-// more than the stack has. `before` is the member by which a link owns the one before it.
+// Releases the links from `last` on one after another: nested destructors, one per link, could overflow the stack.
+// `before` is the member by which a link owns the one before it.
 template <typename Link, typename Owner>
 void release_chain(std::shared_ptr<Link>& last, std::shared_ptr<Link> Owner::* before) {
   while (last != nullptr && last.use_count() == 1) {

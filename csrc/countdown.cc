@@ -20,7 +20,7 @@ bool Countdown::wait_until(Clock::time_point time) {
 }
 
 bool Countdown::wait_until(Clock::time_point time, const std::function<bool()>& stop) {
-  constexpr int kDraftStep = 4;  // times spin_time(): 1 ms where there are cores enough
+  constexpr int kDraftStep = 4;  // times spin_time(): 1 ms if there are cores to spare
   const auto over = [&] { return is_done() || stop(); };
   if (!spin_until(over, std::min<std::chrono::nanoseconds>(kDraftStep * spin_time(), time - Clock::now()))) {
     std::unique_lock lock(mutex_);

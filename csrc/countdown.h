@@ -1,4 +1,4 @@
-// Owns waiting for the operations of a batch: as soon as all are done, or until a deadline.
+// Owns the wait for the operations of a batch: until all are done, or until a deadline.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace specguide {
 
-// The number of operations still under way of those that someone waits for.
+// Counts the operations still running that someone waits for.
 class Countdown {
  public:
   void expect() { left_.fetch_add(1, std::memory_order_relaxed); }  // before the operation is pushed
   void arrive();
-  // False when the time is up first.
+  // False if the time is up first.
   bool wait_until(Clock::time_point time);
-  // False also when `stop` says so, which is asked all the time for as long as a draft step takes, and then every kNap.
+  // Also returns false if `stop` does. It is asked continuously for as long as a draft step takes, and then every kNap.
   bool wait_until(Clock::time_point time, const std::function<bool()>& stop);
 
-  // Says that nobody waits any more.
+  // Says that nobody waits any longer.
   void give_up() { waited_for_.store(false, std::memory_order_relaxed); }
   int num_left() const { return std::max(0, left_.load(std::memory_order_relaxed)); }
   bool is_waited_for() const { return waited_for_.load(std::memory_order_relaxed); }

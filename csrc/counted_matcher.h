@@ -1,4 +1,4 @@
-// Owns a request's matcher, and the counts of what is asked of it.
+// Owns a request's matcher, and counts its operations.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace specguide {
 
-// Counts what the workers do for all walks of an executor; each thread has counts of its own, so that no cache line
-// goes back and forth.
+// Counts the operations of all walks of an executor. Each thread has its own counts, so that no cache line moves
+// between cores.
 class WalkCounters {
  public:
   struct Counts {
     std::atomic<int64_t> accepts{0}, fills{0}, rollbacks{0}, busy_ns{0};
-    std::atomic<int64_t> max_accepts{0}, max_fills{0}, max_rollbacks{0};  // in one iteration of one request
+    std::atomic<int64_t> max_accepts{0}, max_fills{0}, max_rollbacks{0};  // per iteration and request
   };
 
   Counts& mine();
@@ -27,16 +27,16 @@ class WalkCounters {
 
  private:
   struct alignas(64) Shard : Counts {};
-  std::array<Shard, 32> shards_;  // more threads share some
+  std::array<Shard, 32> shards_;  // with more threads, some share a shard
 };
 
-// A matcher whose operations are counted. With a null matcher the request is free: it accepts anything, never ends, and
-// fills nothing.
+// A matcher whose operations are counted. A null matcher stands for a free request: it accepts anything, never ends,
+// and fills nothing.
 class CountedMatcher {
  public:
   CountedMatcher(std::shared_ptr<Matcher> matcher, int vocab_size, std::shared_ptr<WalkCounters> counters);
 
-  // Says to which iteration the following operations count.
+  // Sets the iteration for which the following operations are counted.
   void enter(int64_t iteration);
 
   bool accept(int32_t token);
@@ -49,7 +49,7 @@ class CountedMatcher {
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit, const Spelling& spelling);
 
-  // Goes on with another matcher, that of a guided request.
+  // Replaces the matcher of a guided request.
   void replace(std::shared_ptr<Matcher> matcher) { matcher_ = std::move(matcher); }
   void release() { matcher_.reset(); }
 

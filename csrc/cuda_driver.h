@@ -1,4 +1,5 @@
-// Owns the CUDA driver's entry points, found at run time: no CUDA toolkit to build, no CUDA to run without a GPU.
+// Owns the CUDA driver's entry points, found at run time: building needs no CUDA toolkit, and running needs no CUDA if
+// there is no GPU.
 //
 // Names, values and signatures are those of the CUDA driver API (stream and graph management, user objects).
 #pragma once
@@ -19,16 +20,16 @@ inline constexpr CudaResult kCudaNotReady = 600;
 
 class CudaDriver {
  public:
-  // The driver of this process. Throws EngineError with unavailable_reason() where there is none.
+  // The driver of this process. Throws EngineError with unavailable_reason() if there is none.
   static const CudaDriver& get();
 
-  // Why there is no driver, or "" where there is one.
+  // Why there is no driver; "" if there is one.
   static const std::string& unavailable_reason();
 
-  // Throws EngineError, which names what was done, if `result` is an error.
+  // Throws EngineError, which names the failed action `what`, if `result` is an error.
   void check(CudaResult result, const std::string& what) const;
 
-  // The graph that `stream` captures into, or null when it does not capture.
+  // The graph that `stream` is being captured into, or null.
   CudaHandle capturing_graph(CudaHandle stream) const;
 
   CudaResult (*ctx_get_current)(CudaHandle* context);

@@ -15,7 +15,7 @@ constexpr unsigned kGraphUserObjectMove = 1;
 constexpr unsigned kWriteValueDefault = 0;
 constexpr unsigned kWaitValueGreaterOrEqual = 0;
 
-// The payload that CUDA carries for a launched function.
+// The payload that CUDA holds for a launched function.
 struct Launch {
   HostFunctionRef function;
   std::shared_ptr<ErrorLatch> latch;
@@ -36,20 +36,20 @@ void run_once(void* data) {
   let_go<Launch>(data);
 }
 
-// The graph keeps the payload, and so does what is instantiated from it.
+// The payload is owned by the graph, and by what is instantiated from it.
 template <typename Payload>
 Payload* keep(const CudaDriver& driver, CudaHandle graph, std::unique_ptr<Payload> payload, const std::string& what) {
   CudaHandle object = nullptr;
   driver.check(driver.user_object_create(&object, payload.get(), let_go<Payload>, 1, kUserObjectNoDestructorSync),
                what);
-  Payload* const kept = payload.release();  // from here on by the user object
+  Payload* const kept = payload.release();  // the user object owns it from here on
   const CudaResult retained = driver.graph_retain_user_object(graph, object, 1, kGraphUserObjectMove);
   if (retained != kCudaSuccess) driver.user_object_release(object, 1);
   driver.check(retained, what);
   return kept;
 }
 
-// Makes a context current for a scope; a thread that never called CUDA has none.
+// Makes a context current in a scope; a thread that never called CUDA has none.
 class ScopedContext {
  public:
   ScopedContext(const CudaDriver& driver, CudaHandle context) : driver_(driver) {
@@ -69,7 +69,7 @@ class ScopedContext {
   bool changed_ = false;
 };
 
-// Polls, because CUDA's own waits have no bound. False when the time is up.
+// Polls, because CUDA's own waits cannot time out. False when the time is up.
 template <typename Query>
 bool wait_for(const CudaDriver& driver, Query query, Timeout timeout, const std::string& what) {
   CudaResult result = kCudaNotReady;
@@ -134,7 +134,7 @@ void CudaStream::launch(HostFunctionRef function) {
   const CudaHandle graph = driver_.capturing_graph(handle_);
   if (!graph) {
     driver_.check(driver_.launch_host_func(handle_, run_once, launch.get()), what);
-    launch.release();  // let go by run_once
+    launch.release();  // freed by run_once
     return;
   }
   Launch* const kept = keep(driver_, graph, std::move(launch), what);

@@ -1,4 +1,4 @@
-// Owns host functions on CUDA streams: launched eagerly, or captured into a graph that then keeps their payloads.
+// Owns host functions on CUDA streams: launched eagerly, or captured into a graph that then owns their payloads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-// An event made by CudaStream::make_event, in the context of that stream; without timing.
+// An event made by CudaStream::make_event, in that stream's context; without timing.
 class CudaEvent final : public Event {
  public:
   CudaEvent(std::string name, CudaHandle context);
@@ -26,9 +26,9 @@ class CudaEvent final : public Event {
   CudaHandle handle_ = nullptr;
 };
 
-// A CUDA stream that someone else owns, by its handle. A function launched while the stream captures is kept by the
-// graph (and by what is instantiated from it) and runs at each replay; any other function is let go after its one call.
-// What a function throws is latched here, also when the graph is replayed on another stream.
+// A CUDA stream that someone else owns, given by its handle. A function that is launched during capture is kept by the
+// graph (and by what is instantiated from it) and runs at each replay; any other function is released after its one
+// call. What a function throws is latched here, even if the graph is replayed on another stream.
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(uintptr_t handle, std::string name = "cuda", Timeout timeout = kDefaultTimeout);
@@ -46,7 +46,7 @@ class CudaStream final : public Stream {
   void check() override { latch_->raise_if_set(); }
 
  private:
-  // The address of a word on the device. A graph that this stream captures keeps the word.
+  // The address of a word on the device. If this stream is capturing, the graph keeps the word.
   CudaAddress address_of(WordRef word, const std::string& what) const;
 
   const CudaDriver& driver_;

@@ -1,4 +1,4 @@
-// Owns the error of the core itself; a caller's mistakes are std::invalid_argument.
+// Owns the error type of the core itself; a caller's mistakes are std::invalid_argument.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace specguide {
 
-// A stream, an event or the executor failed: Python sees specguide.errors.EngineError.
+// Thrown if a stream, an event or the executor failed; Python sees specguide.errors.EngineError.
 class EngineError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// Owns the layout of what the step and the callbacks share.
+// Owns GrammarBuffers, the layout of the memory that the step and the callbacks share.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace specguide {
 
-// Who proposed a draft. 0: nobody, there is none.
+// Who proposed a draft. 0: nobody, there is no draft.
 enum class DraftOrigin : uint8_t { kNone = 0, kModel = 1, kForced = 2, kLookup = 3 };
 
-// Most drafts in one chain from each who proposes them; so many of the grammar's may follow one another.
+// Maximum drafts in one chain from each proposer; for the grammar, also of consecutive forced tokens.
 struct DraftLimits {
   int num_draft_tokens = 0;  // the model's
   int num_forced_tokens = 0;
@@ -33,39 +33,39 @@ struct DraftLimits {
   }
 };
 
-// Fixed-address host buffers; words = ceil(vocab / 32). A chain has at most W drafts: num_draft_tokens of the model's,
-// num_forced_tokens that the grammar forces and num_lookup_tokens that a lookup finds. N = W + 1. `owner` keeps them
-// alive. chain_len and origins are there, and tokens are written by callbacks, only where there are forced or looked-up
-// drafts.
+// Fixed-address host buffers; words = ceil(vocab / 32). A chain has at most W drafts: num_draft_tokens of the model,
+// num_forced_tokens that the grammar forces and num_lookup_tokens that a lookup finds. N = W + 1. `owner` keeps the
+// buffers alive. Only if there are forced or looked-up drafts do chain_len and origins exist, and do callbacks write
+// tokens.
 //
-// Beside a model's drafts, forced tokens are the tail of a chain: where some follow the last draft but one, they also
-// take the last one's place.
+// If there is a model's chain, forced tokens are its tail: those that follow the last draft but one also take the last
+// draft's place.
 //
 // With stage_begins the drafts are a tree of depth num_draft_tokens = D. Its nodes are numbered by stages, which become
-// known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
-// token alone. A node's parent belongs to any earlier stage. N = stage_begins[D + 1]. Trees go without proposals. A
-// tree of less depth d, by an iteration's limits, has its last nodes in any of the stages d … D, which become known
-// together.
+// known one after another: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1; stage 0 is only the
+// golden token. A node's parent is in any earlier stage. N = stage_begins[D + 1]. Trees have no proposals. If an
+// iteration's limits reduce a tree to depth d, its last nodes may be in any of the stages d … D, which then become
+// known together.
 struct GrammarBuffers {
   int max_batch_size;
   int num_draft_tokens;
   int vocab_size;
   int32_t* bitmask;             // [N, max_batch_size, words]
-  int64_t* fill_ids;            // [N, max_batch_size]; 0: the row does not count; else as in RowNumbers
+  int64_t* fill_ids;            // [N, max_batch_size]; 0: the row is free; else see RowNumbers
   uint8_t* held;                // [max_batch_size]
   int32_t* tokens;              // [max_batch_size, N]
   const int32_t* num_accepted;  // [max_batch_size]
-  int32_t* needed;              // the last callback whose rows the forward stream stands waiting for
+  int32_t* needed;              // the last callback whose rows the forward stream is waiting for
   std::shared_ptr<void> owner;
-  int num_forced_tokens = 0;        // also the most forced tokens that follow one another
+  int num_forced_tokens = 0;        // also the maximum of consecutive forced tokens
   int num_lookup_tokens = 0;
-  int32_t* chain_len = nullptr;     // [max_batch_size], drafts that there are, behind which the model's next one comes;
+  int32_t* chain_len = nullptr;     // [max_batch_size], number of drafts, behind which the model's next one comes;
                                     // W where none may come
   uint8_t* origins = nullptr;       // [max_batch_size, N], DraftOrigin
   std::vector<int> stage_begins = {};      // [D + 2]; empty: a chain
-  const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; anything where there is no token
-  const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them count
-  int num_kept_rows = 0;                   // number of the last filled rows that the device keeps
+  const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; arbitrary where there is no token
+  const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them are valid
+  int num_kept_rows = 0;                   // number of filled rows, the last ones, that the device keeps
 
   // Nodes whose tokens become known together.
   struct Stage {

@@ -1,4 +1,5 @@
-// Owns what the executor's callbacks do: take tokens, have the walks go on, wait for them, say which rows count.
+// Owns what the executor's callbacks do: read tokens, start the walks' operations, wait for them, and publish which
+// rows are valid.
 #include <algorithm>
 #include <utility>
 
@@ -8,10 +9,10 @@ namespace specguide {
 
 namespace {
 
-// How often a waiting callback looks for stuck workers.
+// How often per deadline a waiting callback looks for stuck workers.
 constexpr int kLooksPerDeadline = 4;
 
-// Operations that are pushed together: workers begin with them while the callback goes on to others.
+// Operations that are pushed at once: workers begin with them while the callback prepares others.
 constexpr size_t kPushedTogether = 16;
 
 }  // namespace
@@ -29,7 +30,7 @@ void GrammarExecutor::run_callback(int index) noexcept {
   callback_log_.add(iteration_, index, begin, end);
 }
 
-// Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
+// Callback 0, beside the target forward: completes the paths, then publishes which rows and which slots are valid.
 void GrammarExecutor::begin_iteration() {
   const auto last = std::exchange(current_, std::make_shared<Snapshot>());
   current_ = pop_snapshot();
@@ -56,8 +57,8 @@ void GrammarExecutor::begin_iteration() {
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
 
-// Forgets the rows of slots that have left the iteration, so that the device is told of no old numbers. A slot that
-// comes again has its rows told then.
+// Clears the row numbers of slots that have left the iteration, so that the device is never given old numbers. They are
+// published again if the slot comes back.
 void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
   for (const Entry& entry : *current_) in_iteration_[entry.walk->slot()] = iteration_;
   for (const Entry& entry : last) {
@@ -67,8 +68,8 @@ void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
   }
 }
 
-// The callbacks behind the verification and behind each draft step take the model's token with the number before
-// theirs, and publish what follows from it.
+// The callbacks after the verification and after each draft step: callback `index` takes the model's token index - 1,
+// and publishes what follows from it.
 void GrammarExecutor::advance(int index) {
   Batch batch(index);
   std::vector<Progress*> advancing;
@@ -83,7 +84,7 @@ void GrammarExecutor::advance(int index) {
   for (Progress* progress : advancing) publish(*progress, index - 1);
 }
 
-// The rows of the tokens that were taken, and what the walk has gone on by behind them.
+// Publishes the rows of the accepted tokens, and the walk's own proposals behind them.
 void GrammarExecutor::publish(Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   const int slot = walk.slot();
@@ -128,7 +129,7 @@ GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
   return progress;
 }
 
-// False when there is nothing to take: the request is over, the step held its slot, or the chain is full.
+// False if there is nothing to take: the request has ended, the step held its slot, or the chain is full.
 bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   if (model_token == 0 && buffers_->num_accepted[walk.slot()] >= 0) clear_chain(progress);
@@ -144,7 +145,7 @@ bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_tok
 bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
   const std::shared_ptr<Walk>& walk = progress.walk;
   const int num_accepted = buffers_->num_accepted[walk->slot()];
-  if (num_accepted < 0) return false;  // its path stays as it is
+  if (num_accepted < 0) return false;  // its path is unchanged
   const int32_t token = buffers_->token(walk->slot(), 0);
   if (!walk->has_operations()) return true;
   if (buffers_->is_tree()) {
@@ -214,8 +215,7 @@ void GrammarExecutor::push_rest(Batch& batch) {
   batch.operations.reserve(kPushedTogether);
 }
 
-// Until its operations are done, or the forward stream needs their rows and will wait no longer than
-// `wait_when_needed`.
+// Waits until its operations are done, or until the forward stream has waited for their rows for `wait_when_needed`.
 void GrammarExecutor::wait_until_needed(Batch& batch) {
   const auto is_needed = [&] { return load_word(buffers_->needed) > batch.callback; };
   if (wait(*batch.countdown, batch.end, is_needed)) return;
@@ -229,7 +229,7 @@ void GrammarExecutor::finish(Batch& batch) {
   if (!is_done) batch.countdown->give_up();
 }
 
-// Draft rows may be guessed only where they are waited for less long than other rows.
+// Draft rows may be guessed only if the wait for them is shorter than for other rows.
 Walk::Haste GrammarExecutor::haste_of(const Batch& batch) const {
   const bool is_hasty = batch.is_for_drafts() && waits_.draft < waits_.deadline;
   return is_hasty ? Walk::Haste::kForDrafts : Walk::Haste::kNone;
@@ -240,8 +240,8 @@ Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
 }
 
-// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would
-// lose is more than what all of them lose by waiting.
+// A request that goes on without its proposals may lose an iteration's gain. So everyone waits as long as the requests
+// still missing would lose more than all requests lose by waiting.
 bool GrammarExecutor::wait_for_tail(const Batch& batch) {
   const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
   Countdown& countdown = *batch.countdown;
@@ -253,8 +253,8 @@ bool GrammarExecutor::wait_for_tail(const Batch& batch) {
   });
 }
 
-// True when all operations are done. Where a worker is stuck in one operation, another worker stands in for it, so that
-// the operations of other requests go on.
+// True when all operations are done. If a worker is stuck in one operation, another worker stands in for it, so that
+// the operations of other requests continue.
 bool GrammarExecutor::wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop) {
   const auto look = waits_.deadline / kLooksPerDeadline;
   while (true) {

@@ -1,20 +1,19 @@
-// Owns the walks of all slots: the host callbacks of an iteration drive them, the host starts and detaches them.
+// Owns the walks of all slots: the host callbacks of an iteration drive them, and the host starts and detaches them.
 //
-// Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the
-// last draft is taken by callback 0 of the next iteration. In an iteration that drafts less, within limits of its own,
-// the last callbacks are left out, and the last token that there is, were it the golden one, is left to the next
-// iteration.
-// Proposals are placed by the callback behind whose token they come: the golden one, or of a model's drafts the last
-// but one. They and chain lengths are written by callbacks alone, and only for walks that are in time. Of a tree a
-// draft is a whole stage, and the tokens and parents of a stage are read by its callback alone.
+// Callback 0 publishes which target rows are valid. Callback 1 takes the golden token, callback j + 1 the model's draft
+// j; the last draft is taken by callback 0 of the next iteration. An iteration that drafts less, because of its own
+// limits, omits the last callbacks, and leaves its last token, which may be the golden one, to the next iteration.
+// Proposals are placed by the callback that takes the token before them: the golden one, or the last but one of a
+// model's drafts. Only callbacks write proposals and chain lengths, and only for walks that are in time. In a tree a
+// "draft" is a whole stage, whose tokens and parents are read only by its callback.
 //
-// The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
-// Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
-// callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough,
-// and never throws. Rows are written by workers, flags by callbacks only.
+// The host submits one immutable snapshot per iteration; apart from the buffers nothing else is shared between the two.
+// Callbacks run on one thread (the stream's), operations on the pool's workers, everything else anywhere. A callback
+// waits at most until its deadline, or until the forward stream has waited for its rows long enough, and never throws.
+// Rows are written only by workers, flags only by callbacks.
 //
-// The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will.
-// Whoever launches callback 0 takes it back to 0 before.
+// The word `needed` counts the callbacks of the iteration whose rows the forward stream is waiting for, or soon will
+// be. Whoever launches callback 0 resets it to 0 before.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +39,8 @@ namespace specguide {
 // iterations:         guided requests in iterations, each counted once per iteration
 // held:               guided requests in iterations that accepted nothing
 // late_draft_rows:    rows that the drafter had to do without
-// guessed_draft_rows: rows of like states that the drafter had in the place of exact ones
-// max_*:              the most per iteration and guided request
+// guessed_draft_rows: rows of similar states that the drafter used in place of exact ones
+// max_*:              the maximum per iteration and guided request
 struct ExecutorCounters {
   int64_t accepts, fills, rollbacks;
   int64_t iterations, held, late_draft_rows, guessed_draft_rows;
@@ -49,8 +48,8 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
-// How callbacks wait, in microseconds, and how many workers walk. draft_wait_us is deadline_us where it is not given;
-// how long target rows are waited for without target_wait_us, `Waits` says.
+// How long callbacks wait, in microseconds, and how many workers walk. The default of draft_wait_us is deadline_us; for
+// that of target_wait_us see `Waits`.
 struct ExecutorOptions {
   int num_threads = 1;
   int64_t deadline_us = 0;
@@ -59,14 +58,14 @@ struct ExecutorOptions {
 
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
-  // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed`
-  // comes up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows
-  // it is an iteration's time shared among its requests: what holding one of them costs.
+  // Longest waits for rows. `deadline` counts from the beginning of a callback, the others from when `needed` reaches
+  // it; if they are no shorter than the deadline, `needed` is not looked at. The default for target rows is an
+  // iteration's time divided by the number of its requests: that is what holding one of them costs.
   struct Waits {
     Clock::duration deadline, draft;
     std::optional<Clock::duration> target;
   };
-  // lookup: finds the looked-up drafts; null where there are none
+  // lookup: finds the looked-up drafts; null: there are none
   GrammarExecutor(GrammarBuffers buffers, const ExecutorOptions& options,
                   std::shared_ptr<LookupSource> lookup = nullptr);
   GrammarExecutor(GrammarBuffers buffers, int num_threads, Waits waits, std::shared_ptr<LookupSource> lookup = nullptr);
@@ -75,7 +74,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // matcher: null for a free request
   // text:    the request's tokens so far, for lookups
   // limits:  limits of its chains; none: those of the buffers
-  // restart: makes a matcher of it anew; null: none can be made
+  // restart: makes its matcher again; null: that is not possible
   struct Start {
     Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {},
           std::optional<DraftLimits> limits_ = {}, Walk::Restart restart_ = nullptr)
@@ -91,18 +90,18 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     Walk::Restart restart;
   };
 
-  // Queues the snapshot of one more iteration, which drafts within `limits`, those of the buffers if none. Throws
-  // std::invalid_argument, and queues nothing, for limits beyond the buffers', for a slot that is out of range, named
-  // twice, started while it is busy, or continued without a request.
+  // Queues the snapshot of one more iteration, which drafts within `limits` (none: those of the buffers). Throws
+  // std::invalid_argument, and queues nothing, for limits beyond the buffers', and for a slot that is out of range,
+  // named twice, started while it is busy, or continued without a request.
   void submit(std::vector<Start> started, const std::vector<int>& continued, std::optional<DraftLimits> limits = {});
 
   // Drops the snapshots of iterations that will not run. Only while no callback runs.
   void discard_snapshots();
 
-  // Takes the request out of the slot; snapshots under way do not count for it any more.
+  // Takes the request out of the slot; queued snapshots no longer apply to it.
   void detach(int slot);
 
-  // True when another request may start in the slot: nothing touches its rows any more.
+  // True if another request may start in the slot, because nothing touches its rows any longer.
   bool is_idle(int slot);
 
   // Why the slot's request failed; it is held until it is detached.
@@ -116,7 +115,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   ExecutorCounters counters() const;
 
-  // The times of callbacks, which are kept once the log is started.
+  // The times of callbacks, kept once the log has been started.
   CallbackLog& callback_log() { return callback_log_; }
 
  private:
@@ -134,26 +133,27 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::shared_ptr<Walk> leaving;  // a detached walk, perhaps with an operation still running
   };
 
-  // What the callback thread knows of the walk in a slot.
+  // What the callback thread knows about the walk in a slot.
   struct Progress {
     std::shared_ptr<Walk> walk;
     int next_token = 0;      // 0: the golden token comes next; j: the model's draft j; K + 1: the path is complete
-    int chain_len = 0;       // drafts that there are, where there are proposals
+    int chain_len = 0;       // number of drafts, if there are proposals
     DraftLimits limits;      // limits of the chain
     int64_t num_pushed = 0;  // operations pushed
-    // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
-    // has caught up.
+    // The wait for its target rows or its draft rows ended without them. Callbacks that fill such rows do not wait for
+    // it until it has caught up.
     bool late = false, late_for_drafts = false;
     bool in_time() const { return walk->num_done() == num_pushed; }
-    // True when the last token that there is was left to the next iteration: what is proposed follows the golden one.
+    // True if the last token was left to the next iteration: its proposals follow the golden token.
     bool has_one_left() const {
       return next_token == limits.num_draft_tokens && (next_token > 0 || !limits.has_proposals());
     }
-    // True when a draft of the model may come next.
+    // True if a draft of the model may come next.
     bool may_grow() const { return std::max(next_token, chain_len + 1) <= limits.num_draft_tokens; }
   };
 
-  // The operations of one callback that are yet to be pushed, and the countdown of all that it waits for, until `end`.
+  // The operations of one callback that still have to be pushed, and the countdown of all that it waits for, until
+  // `end`.
   struct Batch {
     explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
@@ -205,15 +205,15 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::optional<std::string> error_;
 
-  // Members of the callback thread alone.
+  // Used only by the callback thread.
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
   int64_t iteration_ = 0;
-  std::vector<int64_t> in_iteration_;  // by slot: the last iteration that it was in
+  std::vector<int64_t> in_iteration_;  // by slot: the last iteration in which it was
   Clock::time_point iteration_begin_;
   Clock::duration iteration_time_;  // time of the last iteration
 
-  ThreadPool pool_;  // last: its workers end first
+  ThreadPool pool_;  // declared last, so that its workers end first
 };
 
 }  // namespace specguide

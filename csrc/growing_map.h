@@ -7,13 +7,13 @@
 
 namespace specguide {
 
-// Keys have numbers from 0, in the order in which they came.
+// Keys are numbered from 0 in the order in which they are put in.
 template <typename Value>
 class GrowingMap {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // The number of a key; kNone where it is not there.
+  // The number of a key; kNone if it is missing.
   uint32_t find(uint64_t key) const {
     if (entries_.empty()) return kNone;
     uint32_t at = heads_[place(mix(key))];
@@ -21,7 +21,7 @@ class GrowingMap {
     return at;
   }
 
-  // The number of a key, which is put in where it is not there.
+  // The number of a key, which is put in if it is missing.
   uint32_t put(uint64_t key) {
     const uint32_t found = find(key);
     if (found != kNone) return found;
@@ -40,7 +40,7 @@ class GrowingMap {
   struct Entry {
     uint64_t key;
     Value value;
-    uint32_t next;  // of the same chain
+    uint32_t next;  // next key in the same chain
   };
 
   static uint64_t mix(uint64_t key) {
@@ -54,7 +54,7 @@ class GrowingMap {
     return place < heads_.size() ? place : place - half_;
   }
 
-  // One chain more, which takes its keys from the one that had them so far.
+  // Adds a chain, which takes its keys from the chain that had them so far.
   void grow() {
     heads_.push_back(kNone);
     const size_t added = heads_.size() - 1;

@@ -1,4 +1,4 @@
-// Owns events of host streams, and the completion that a record of one stands for.
+// Owns events of host streams, and the completion that each record of one makes.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace specguide {
 
-// A completion is done once, or abandoned when the stream that should have completed it will not come to it.
+// A completion is done once, or is abandoned if the stream that should complete it never will.
 class Completion {
  public:
   void complete();
@@ -45,7 +45,7 @@ class HostEvent final : public Event {
   friend class CapturableStream;
   friend class HostCapture;
 
-  // The meaning of the event's last record: a point of a running stream, or nodes of a capture.
+  // What the event's last record refers to: a point of a running stream, or nodes of a capture.
   struct Mark {
     std::shared_ptr<Completion> completion;
     std::shared_ptr<HostCapture> capture;

@@ -73,13 +73,13 @@ void HostCapture::add_wait(Lane& lane, const std::vector<int>& nodes) const {
 
 std::shared_ptr<HostGraph> HostCapture::finish(const Lane& origin) {
   active_ = false;
-  const std::vector<HostNode> nodes = std::exchange(nodes_, {});  // events may outlive the capture, its payloads not
+  const std::vector<HostNode> nodes = std::exchange(nodes_, {});  // payloads must not outlive the capture
   check_joined(nodes, origin);
   return std::make_shared<HostGraph>(nodes, num_lanes_, origin.after);
 }
 
 void HostCapture::check_joined(const std::vector<HostNode>& nodes, const Lane& origin) const {
-  std::vector<int> previous(nodes.size(), -1);  // the node before it in its own lane
+  std::vector<int> previous(nodes.size(), -1);  // the previous node in the same lane
   std::vector<int> last(num_lanes_, -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
     previous[i] = last[nodes[i].lane];

@@ -1,7 +1,7 @@
-// Owns graphs captured from host streams: host functions with their order, replayed any number of times.
+// Owns graphs captured from host streams: host functions in their order, which can be replayed any number of times.
 //
-// The meaning is CUDA's: a capture begins on one stream (the origin); a stream that waits for an event recorded in the
-// capture joins it; all of them must lead back to the origin before the capture ends.
+// They mean the same as in CUDA: a capture begins on one stream (the origin); a stream that waits for an event recorded
+// in the capture joins it; all streams must lead back to the origin before the capture ends.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class CapturableStream;
 struct HostNode {
   int lane;  // which of the captured streams
   HostFunctionRef function;
-  std::vector<int> after;  // nodes of other lanes that come first; those of its own lane always do
+  std::vector<int> after;  // nodes of other lanes that come first; earlier nodes of its own lane always do
 };
 
 class HostGraph {
@@ -26,21 +26,21 @@ class HostGraph {
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   int num_streams() const { return num_lanes_; }
 
-  // Runs all nodes: on one stream in the order of the capture, or with each captured stream on one of its own.
-  // What follows on streams[0] waits for all of them.
+  // Runs all nodes: on one stream in the order of the capture, or with a stream for each captured stream. What follows
+  // on streams[0] waits for all of them.
   void replay(const std::vector<CapturableStream*>& streams) const;
 
  private:
   std::vector<HostNode> nodes_;
   int num_lanes_;
   std::vector<int> last_after_;     // nodes of other lanes that the origin waited for at the end
-  std::vector<bool> is_waited_for_;  // whether a node is waited for, by one of another lane or at the end
+  std::vector<bool> is_waited_for_;  // whether a node of another lane, or the end, waits for it
 };
 
-// A capture under way, shared by the streams that take part. One thread at a time may capture.
+// A capture in progress, shared by the streams that take part. Only one thread at a time may capture.
 class HostCapture {
  public:
-  // Where one stream stands in the capture.
+  // The position of one stream in the capture.
   struct Lane {
     int index = 0;
     int last = -1;           // its last node

@@ -11,7 +11,7 @@ namespace specguide {
 
 namespace {
 
-// How long a dropped stream waits for a function that does not return.
+// How long the destructor waits for a function that does not return.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::microseconds kWordNap{50};
 
@@ -115,7 +115,8 @@ void CapturableStream::check_not_capturing(const char* what) const {
   if (is_capturing()) throw std::invalid_argument("stream '" + name() + "' is capturing and cannot " + what);
 }
 
-// The thread of a HostStream with its queue; the thread shares ownership, so that the stream may be dropped anywhere.
+// The thread of a HostStream with its queue. The thread shares ownership, so that the stream may be dropped on any
+// thread.
 class HostStream::Worker {
  public:
   struct Operation {
@@ -160,7 +161,7 @@ class HostStream::Worker {
     check_alive();
   }
 
-  // Leaves what functions threw for when all of them are through.
+  // Does not throw what functions threw, until all functions have finished.
   void check_alive() {
     std::lock_guard lock(mutex_);
     if (!failure_.empty()) throw EngineError(failure_);
@@ -203,7 +204,7 @@ class HostStream::Worker {
 
   void run_wait(const Operation& operation) {
     const auto end = Clock::now() + timeout_;
-    const Timeout slice{0.05};  // to notice that the stream is being closed
+    const Timeout slice{0.05};  // to notice when the stream is being closed
     try {
       while (!operation.wait->wait(std::min(timeout_, slice))) {
         if (is_stopping()) return fail("stream '" + name_ + "' was closed, waiting for '" + operation.event_name + "'");

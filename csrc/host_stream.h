@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-// What host streams have in common: their events, and capturing into a HostGraph.
+// What host streams have in common: their events, and capture into a HostGraph.
 class CapturableStream : public Stream {
  public:
   using Stream::Stream;
@@ -38,9 +38,9 @@ class CapturableStream : public Stream {
   bool is_origin_ = false;
 };
 
-// Runs its operations in order on a worker thread. When a wait runs out of time the stream fails for good: what follows
-// is dropped, and every later call says why. Its destructor lets what can still run finish, and leaves behind a
-// function that takes longer than some seconds.
+// Runs its operations in order on a worker thread. If a wait times out the stream fails for good: later operations are
+// dropped, and every later call says why. Its destructor lets operations that can still run finish; a function that
+// takes longer than some seconds is left running.
 class HostStream final : public CapturableStream {
  public:
   explicit HostStream(std::string name, Timeout timeout = kDefaultTimeout);
@@ -59,7 +59,7 @@ class HostStream final : public CapturableStream {
   std::shared_ptr<Worker> worker_;
 };
 
-// Runs its operations at once on the calling thread: a record is done at once, a wait blocks.
+// Runs its operations immediately on the calling thread: a record is done at once, a wait blocks.
 class CallerStream final : public CapturableStream {
  public:
   explicit CallerStream(std::string name, Timeout timeout = kDefaultTimeout)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxExponentDigits = 15;
 
-// Digits without zeros at their ends, and a power of ten.
+// Digits without leading and trailing zeros, and a power of ten.
 std::string canonical_number(std::string_view text) {
   const bool is_negative = text[0] == '-';
   std::string digits;
@@ -71,7 +71,7 @@ class JsonReader {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
 
-  // Whether the next character is this one; it is behind then.
+  // Whether the next character is this one; if so, moves past it.
   bool takes(char expected) {
     skip_spaces();
     if (peek() != expected) return false;
@@ -128,7 +128,7 @@ class JsonReader {
     return out + "\"";
   }
 
-  // What an escape stands for; the escape's first character behind the backslash is read.
+  // Appends what an escape stands for; the escape's first character after the backslash has been read.
   void append_escaped(std::string& out, char kind) {
     constexpr std::string_view kNamed = "bfnrt", kMeant = "\b\f\n\r\t";
     const size_t named = kNamed.find(kind);
@@ -138,7 +138,7 @@ class JsonReader {
     append_utf8(out, code);
   }
 
-  // The code point of a \uXXXX, or of two that are a surrogate pair.
+  // The code point of a \uXXXX, or of two that form a surrogate pair.
   uint32_t code_point() {
     const uint32_t high = code_unit();
     const bool may_be_pair = high >= 0xD800 && high < 0xDC00 && text_.compare(at_ + 1, 2, "\\u") == 0;
@@ -151,7 +151,7 @@ class JsonReader {
     return high;
   }
 
-  // The code unit of the four digits behind `at_`, which then stands on the last of them.
+  // The code unit of the four digits behind `at_`, which then points to the last of them.
   uint32_t code_unit() {
     if (at_ + 4 >= text_.size()) throw std::runtime_error("a JSON value is cut off");
     const uint32_t unit = static_cast<uint32_t>(std::stoul(std::string(text_.substr(at_ + 1, 4)), nullptr, 16));

@@ -1,4 +1,4 @@
-// Owns the question whether two JSON texts are the same value.
+// Owns the comparison of JSON texts by value.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace specguide {
 
-// The deepest nesting of a value that is compared.
+// Maximum nesting of a value that can be compared.
 constexpr int kMostNestedValues = 1000;
 
-// A text that equal JSON values share and unequal ones do not: numbers by their value, strings with the escapes alone
-// that they need, properties by name, of equal names the last. A string without escapes stays as it is.
-// json: a value without whitespace around it. Throws std::runtime_error where it is nested too deep, or cut off.
+// A text that is the same for equal JSON values and differs for unequal ones: numbers by value, strings with only the
+// escapes that they need, properties by name, of duplicate names only the last. A string without escapes is unchanged.
+// json: a value without whitespace around it. Throws std::runtime_error if it is nested too deeply or cut off.
 std::string canonical_json(std::string_view json);
 
 }  // namespace specguide

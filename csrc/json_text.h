@@ -1,4 +1,4 @@
-// Owns which bytes part the values of a JSON text, and which make numbers.
+// Owns which bytes separate the values of a JSON text, and which ones form numbers.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ inline bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c ==
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A number, true, false or null goes on up to such a byte.
+// A number, true, false or null ends before such a byte.
 inline bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
 
 inline bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }

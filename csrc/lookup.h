@@ -1,4 +1,4 @@
-// Owns what proposes tokens from text that has been there before: the contract of prompt lookup and suffix drafting.
+// Owns the contract of drafters that find tokens in earlier text: prompt lookup and suffix drafting.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace specguide {
 // A proposed token.
 //
 // token:       -1: nothing is known
-// probability: that it comes next, 0 … 1; an estimate
+// probability: estimated probability that it comes next, 0 … 1
 struct LookedUp {
   int32_t token = -1;
   double probability = 0;
@@ -21,13 +21,13 @@ class Lookup {
  public:
   virtual ~Lookup() = default;
 
-  // Takes one more verified token.
+  // Appends one more verified token.
   virtual void append(int32_t token) = 0;
 
   // The token that follows the verified tokens and then `path`, which is not verified.
   virtual LookedUp next(const std::vector<int32_t>& path) = 0;
 
-  // Called when the request is over.
+  // Called when the request has ended.
   virtual void finish() {}
 };
 
@@ -36,10 +36,11 @@ class LookupSource {
  public:
   virtual ~LookupSource() = default;
 
-  // Begins the lookups of a request whose verified tokens so far are `text`. Its time does not grow with the text.
+  // Begins the lookups of a request whose verified tokens so far are `text`. Takes constant time, however long the text
+  // is.
   virtual std::unique_ptr<Lookup> start(std::vector<int32_t> text) = 0;
 
-  // A proposal is made as long as the product of the probabilities of a chain's looked-up tokens is no less than this.
+  // Tokens are proposed as long as the product of the probabilities of a chain's looked-up tokens is at least this.
   virtual double least_probability() const { return 0; }
 };
 

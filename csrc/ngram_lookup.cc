@@ -53,7 +53,7 @@ class NgramLookup final : public Lookup {
     return true;
   }
 
-  // Notes for each position what stands before it; a later position takes an earlier one's place.
+  // Notes for each position the tokens before it; a later position replaces an earlier one.
   void index_some() {
     const size_t end = std::min(text_.size(), num_indexed_ + kIndexedPerCall);
     for (; num_indexed_ < end; ++num_indexed_) {
@@ -73,7 +73,7 @@ class NgramLookup final : public Lookup {
 
   const int min_n_, max_n_;
   std::vector<int32_t> text_;
-  GrowingMap<uint32_t> positions_;  // by the n tokens before each: its latest
+  GrowingMap<uint32_t> positions_;  // the latest position for each n tokens before it
   size_t num_indexed_ = 0;
 };
 

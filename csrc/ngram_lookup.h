@@ -1,4 +1,4 @@
-// Owns prompt lookup (Saxena 2023): what followed the last n tokens when they were there most recently.
+// Owns prompt lookup (Saxena 2023): it proposes what followed the most recent occurrence of the last n tokens.
 #pragma once
 
 #include "lookup.h"

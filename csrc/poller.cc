@@ -18,7 +18,7 @@ constexpr int kMostTakeovers = 3;  // without a function run in between
 
 struct EndOfThread {};
 
-// Pollers at work, so that the process can end them, and words that streams may still touch.
+// The pollers that are running, so that the process can end them, and words that streams may still touch.
 struct Registry {
   std::mutex mutex;
   std::vector<std::weak_ptr<Poller>> pollers;
@@ -96,7 +96,7 @@ int Poller::reserve(const HostFunctionRef& function, bool is_captured) {
 }
 
 void Poller::free(int i) {
-  HostFunctionRef function;  // whose payload goes without the mutex
+  HostFunctionRef function;  // its payload is released outside the mutex
   std::lock_guard lock(mutex_);
   if (--slots_[i].num_leases > 0) return;
   function = std::move(slots_[i].function);
@@ -129,7 +129,7 @@ void Poller::stop() {
 
 bool Poller::is_consumed(int i) const { return slots_[i].state == State::kSpent && load_word(done(i)) == 0; }
 
-// A launch outside a capture that its stream has not left behind.
+// Whether a launch outside a capture has not been passed by its stream yet.
 bool Poller::is_under_way() const {
   for (int i = 0; i < num_slots_; ++i) {
     const bool has_gone_on = is_consumed(i) || (has_failed_ && slots_[i].state == State::kSpent);
@@ -186,19 +186,19 @@ bool Poller::run_due() {
   const int n = num_slots_;
   for (int i = 0; i < n; ++i) {
     if (load_word(due(i)) == 0) continue;
-    for (int before = 0; before <= i; ++before) found = run_if_due(before) || found;  // what was due before is seen now
+    for (int before = 0; before <= i; ++before) found = run_if_due(before) || found;  // also what became due before it
   }
   return found;
 }
 
-// Whoever changes the state first takes the word back, runs the function, and lets the stream go on.
+// Whichever thread changes the state first resets the word, runs the function, and lets the stream continue.
 bool Poller::run_if_due(int i) {
   Slot& slot = slots_[i];
   if (load_word(due(i)) == 0 || slot.state != State::kReady) return false;
   if (take_one(end_before_)) throw EndOfThread{};
   if (!slot.change(State::kReady, State::kRunning)) return false;
   const int32_t value = load_word(due(i));
-  if (value == 0) {  // another thread has run it since
+  if (value == 0) {  // another thread has run it meanwhile
     slot.state = State::kReady;
     return false;
   }
@@ -218,7 +218,7 @@ void Poller::finish(int i) {
   if (!slot.change(State::kRan, State::kFinishing)) return;
   ++num_run_;
   if (slot.is_captured) {
-    slot.state = State::kReady;  // before the stream goes on, since it may come again
+    slot.state = State::kReady;  // before the stream continues, since it may come here again
     store_word(done(i), slot.value);
   } else {
     Reclaimer::instance().give(std::move(slot.function));
@@ -229,7 +229,7 @@ void Poller::finish(int i) {
 
 void Poller::watch() {
   std::unique_lock lock(mutex_);
-  auto since = Clock::now();  // nothing under way was done
+  auto since = Clock::now();  // since when nothing was completed
   int64_t num_run_before = 0;
   int num_takeovers = 0;
   while (!stopping_) {

@@ -1,15 +1,16 @@
-// Owns callbacks without host functions: a thread that polls words which streams write, and a thread that watches it.
+// Owns callbacks without host functions: a thread polls words that streams write, and a second thread watches the
+// first.
 //
 // A launch is three operations of the stream on two words: due := 1; wait until done ≥ 1; done := 0. The polling thread
-// finds `due`, takes it back, runs the function and writes its value to `done`. Whoever holds the words of a function
-// may call it by other values, so that it need not set them back. Where two functions are due, the one with the smaller
-// words comes first. Values in captured graphs are constants, so the words are set and reset. A captured launch keeps
-// its words for the replays of its graph, and all captured launches of one function have the same ones, so graphs that
-// share a function must not be replayed at once.
+// finds `due`, resets it, runs the function and writes the value of `due` to `done`. Whoever holds the words of a
+// function may call it with other values, and then need not reset them. If two functions are due, the one with the
+// smaller words runs first. Values in captured graphs are constants, so the words are set and reset. A captured launch
+// keeps its words for the replays of its graph, and all captured launches of a function share the same words; so graphs
+// that share a function must not be replayed at the same time.
 //
-// When the polling thread ends or is not seen for long, the watching thread starts another, which runs what was due and
-// not yet begun and lets the stream go on where a function is through. When that fails again and again, or a function
-// takes longer than the stream's timeout, the poller fails for good: it runs nothing more and lets every stream go on,
+// If the polling thread ends or is not seen for long, the watching thread starts another one, which runs what is due
+// and not yet begun, and lets streams continue whose function has finished. If that fails repeatedly, or a function
+// takes longer than the stream's timeout, the poller fails for good: it runs nothing more, lets every stream continue,
 // and check() says why.
 #pragma once
 
@@ -25,8 +26,8 @@
 
 namespace specguide {
 
-// Two words for each function that is captured and each other launch under way: 2 · capacity zeros, in pinned memory
-// for a CUDA stream.
+// Two words for each captured function and each other launch in flight: 2 · capacity zeros, in pinned memory for a CUDA
+// stream.
 struct PollingWords {
   int32_t* words;
   int capacity;
@@ -35,21 +36,21 @@ struct PollingWords {
 
 class Poller : public std::enable_shared_from_this<Poller> {
  public:
-  // The threads end when the last owner that `start` made lets go.
+  // The threads end when the last owner that `start` returned is released.
   static std::shared_ptr<Poller> start(PollingWords words, Timeout timeout);
-  // Ends the threads of all pollers, at the end of the process.
+  // Ends the threads of all pollers, when the process exits.
   static void stop_all();
 
   Poller(PollingWords words, Timeout timeout);
 
-  // Takes two words for a launch of `function`. Words of captured launches are taken until `free` is called as often as
-  // `reserve`, any other launch's until its stream has gone on. Throws EngineError when there are none left.
+  // Reserves two words for a launch of `function`. Words of captured launches are reserved until `free` has been called
+  // as often as `reserve`; those of any other launch until its stream has passed. Throws EngineError if none are left.
   int reserve(const HostFunctionRef& function, bool is_captured);
   void free(int launch);
   int32_t* due(int launch) const { return words_.words + launch; }
   int32_t* done(int launch) const { return words_.words + words_.capacity + launch; }
 
-  // Throws what a function threw, once, and each time why the poller failed for good.
+  // Throws what a function threw, once; and why the poller failed for good, each time.
   void check();
 
   // For tests; see PollingStream.
@@ -61,14 +62,14 @@ class Poller : public std::enable_shared_from_this<Poller> {
     kReady,      // the stream may come here
     kRunning,    // the stream has come
     kRan,
-    kFinishing,  // the stream is being let go on
-    kSpent,      // launched outside a capture: free once the stream has gone on
+    kFinishing,  // the stream is being let through
+    kSpent,      // launched outside a capture: free once the stream has passed
   };
 
   struct Slot {
     std::atomic<State> state{State::kFree};
     HostFunctionRef function;
-    std::atomic<int32_t> value{0};  // value of `due` when it was last taken
+    std::atomic<int32_t> value{0};  // value of `due` when it was last reset
     bool is_captured = false;
     int num_leases = 0;  // number of captured launches
 
@@ -100,19 +101,19 @@ class Poller : public std::enable_shared_from_this<Poller> {
   const Timeout timeout_;
   ErrorLatch latch_;
   std::vector<Slot> slots_;
-  std::atomic<int> num_slots_{0};  // slots that were ever in use
+  std::atomic<int> num_slots_{0};  // slots that were ever used
   std::atomic<int64_t> num_run_{0};
   std::atomic<Clock::time_point> seen_{Clock::time_point{}};  // when the polling thread last looked
   std::atomic<bool> is_inside_{false};                        // whether the polling thread is inside a function
   std::atomic<int> generation_{0};                            // number of the polling thread
   std::atomic<bool> stopping_{false};
-  std::atomic<int> end_before_{0}, end_after_{0};  // functions before and after which the thread is to end
+  std::atomic<int> end_before_{0}, end_after_{0};  // functions before and after which the thread must end
 
-  std::mutex mutex_;  // guards what follows, and the taking of slots
+  std::mutex mutex_;  // guards what follows, and the reservation of slots
   std::condition_variable changed_;
   std::vector<std::thread> threads_;
   int num_threads_ = 0;     // threads that have not ended
-  bool has_ended_ = false;  // whether the polling thread has ended before it should
+  bool has_ended_ = false;  // whether the polling thread has ended too early
   bool has_failed_ = false;
   std::string failure_;
 };

@@ -9,15 +9,15 @@
 
 namespace specguide {
 
-// A stream whose functions run on a polling thread; all else is done by `stream`. The lifetime of functions is that of
-// Stream::launch. The thread looks all the time while launches come, and after some milliseconds without one more and
-// more seldom, at last once in a millisecond: that much later the next one may begin.
+// A stream whose functions run on a polling thread; `stream` does everything else. Functions live as long as
+// Stream::launch says. The thread polls continuously while launches come. After some milliseconds without one it polls
+// less and less often, at last once per millisecond; the next function may start that much later.
 class PollingStream final : public Stream {
  public:
   PollingStream(std::shared_ptr<Stream> stream, PollingWords words);
 
   std::shared_ptr<Event> make_event(const std::string& name) override { return stream_->make_event(name); }
-  // Launches a function. Throws EngineError when there are no words left.
+  // Launches a function. Throws EngineError if there are no words left.
   void launch(HostFunctionRef function) override;
   void record(Event& event) override { stream_->record(event); }
   void wait(Event& event) override { stream_->wait(event); }
@@ -25,19 +25,19 @@ class PollingStream final : public Stream {
   void wait_value(WordRef word, int32_t value) override { stream_->wait_value(std::move(word), value); }
   bool is_capturing() const override { return stream_->is_capturing(); }
   void synchronize(Timeout timeout) override;
-  // Also throws EngineError, each time, when the poller has failed for good.
+  // Also throws EngineError, each time, if the poller has failed for good.
   void check() override;
 
-  // The words of a function, kept for whoever calls it by them without a launch: it writes another value than 0 to word
-  // `due`, and the function is over when word `done` has that value. Functions are numbered in the order of these
-  // calls.
+  // The words of a function, reserved for a caller that uses them without launches: it writes a value other than 0 to
+  // word `due`, and the function has finished when word `done` has that value. Functions are numbered in the order of
+  // these calls.
   struct Words {
-    int due, done;  // places among the words of the stream
+    int due, done;  // indices into the stream's words
     std::shared_ptr<const void> lease;
   };
   Words hold(const HostFunctionRef& function);
 
-  // For tests: the polling thread ends the next `times` that it comes across a function, before or after running it.
+  // For tests: the polling thread ends the next `times` that it meets a function, before or after running it.
   void end_thread(int times, bool after_running);
 
  private:

@@ -1,5 +1,5 @@
-// Owns the release of payloads that CUDA lets go of: its threads may neither call CUDA, nor join threads, nor wait for
-// the GIL, and the destructor of a payload may do all of that. So they hand payloads to a thread of our own.
+// Owns the release of payloads that CUDA gives up. CUDA's threads must not call CUDA, join threads or wait for the GIL,
+// but a payload's destructor may do all of that; so they hand payloads to a thread of ours.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ class Reclaimer {
   static Reclaimer& instance();
 
   void give(std::shared_ptr<const void> payload);
-  // Waits until all that was given before is released.
+  // Waits until everything given before has been released.
   void drain();
 
  private:

@@ -1,4 +1,4 @@
-// Owns how a bitmask row is read and written: one bit a token, 32 to a word.
+// Owns how a bitmask row is read and written: one bit per token, 32 per word.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,7 @@
 
 namespace specguide {
 
-// The words of a row, and a number for what they hold: rows of the same content are equal. 0: what they hold is not
-// known.
+// The words of a row, and a number for their content: rows with equal numbers are equal. 0: the content is unknown.
 struct FilledRow {
   int32_t* words;
   int64_t content = 0;
@@ -31,7 +30,7 @@ inline bool is_empty(const int32_t* row, size_t num_words) {
   return std::all_of(row, row + num_words, [](int32_t word) { return word == 0; });
 }
 
-// The token that a row allows where it allows no other; else -1.
+// The token of a row that allows exactly one; else -1.
 inline int32_t only_token(const int32_t* row, size_t num_words) {
   int32_t token = -1;
   for (size_t word = 0; word < num_words; ++word) {

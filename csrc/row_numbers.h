@@ -1,11 +1,10 @@
-// Owns the numbers by which a device knows rows: rows that are known to be equal have one number, so that the device
-// may have kept what the host fills again.
+// Owns the numbers by which a device knows rows. Rows that are known to be equal have the same number, so the device
+// can reuse a row that it has kept when the host fills an equal one.
 //
-// A device keeps the last rows with numbers above 0, as many as there is room for. With room for R rows, number n is at
-// place n modulo R.
-// All numbers that it is told at once are among as many that follow one another, so that no two of them have one
-// place: what is older than half of these gets a new number, and no more new numbers than the other half are given
-// until the device has taken what it was told (the executor asks for room for that).
+// A device keeps the last rows with positive numbers. With room for R rows, number n is at place n modulo R.
+// All numbers that it is given at once must lie within R consecutive numbers, so that no two of them share a place. So
+// a number that is older than R / 2 is replaced by a new one, and at most R / 2 new numbers are given out until the
+// device has taken the rows (the executor requests enough room for that).
 #pragma once
 
 #include <atomic>
@@ -17,15 +16,15 @@
 
 namespace specguide {
 
-// Safe to call from several threads.
+// Thread-safe.
 class RowNumbers {
  public:
   // num_kept: rows that the device has room for; 0: it keeps none
   explicit RowNumbers(int64_t num_kept) : contents_(static_cast<size_t>(num_kept)) {}
 
-  // The number of a row with this content, see FilledRow. A number below 0 is the row's alone.
+  // The number of a row with this content, see FilledRow. A negative number belongs to this row only.
   int64_t of(int64_t content);
-  // The number that the device is told for a row with this number.
+  // The number that the device is given for a row with this number.
   int64_t told(int64_t number) { return number > 0 && !is_recent(number) ? own() : number; }
 
  private:

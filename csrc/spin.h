@@ -1,4 +1,4 @@
-// Owns brief spinning: a hand-over between running threads costs under a microsecond, a wake-up from sleep tens.
+// Owns brief spinning: a hand-over between running threads costs under a microsecond, waking a sleeping one costs tens.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@ inline void cpu_relax() {
 #endif
 }
 
-// Cores that this process may keep busy: the machine's, unless they are fewer by its container's limits.
+// Cores that this process may keep busy: the machine's, or fewer if its container limits them.
 inline std::atomic<int> num_cores{static_cast<int>(std::thread::hardware_concurrency())};
 
-// With few cores that other work shares, spinning takes the time of the thread waited for.
+// With few cores, spinning takes time away from the thread that is waited for.
 inline bool has_spare_cores() { return num_cores.load(std::memory_order_relaxed) > 4; }
 
-// About the time between two callbacks of an iteration, where there are cores enough.
+// About the time between two callbacks of an iteration, if there are cores to spare.
 inline std::chrono::nanoseconds spin_time() { return std::chrono::microseconds(has_spare_cores() ? 250 : 5); }
 
-// Longer than most iterations, for a thread that must not be asleep when the next one's first callback comes.
+// Longer than most iterations, for a thread that must still be awake at the first callback of the next one.
 inline std::chrono::nanoseconds long_spin_time() { return 80 * spin_time(); }
 
-// Calls `done` until it is true or the time is up; returns what it said last.
+// Calls `done` until it is true or the time is up; returns its last result.
 template <typename Predicate>
 bool spin_until(Predicate done, std::chrono::nanoseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
@@ -40,8 +40,8 @@ bool spin_until(Predicate done, std::chrono::nanoseconds time) {
   return done();
 }
 
-// A lock for critical sections of a few instructions. Waiters look without writing, so that the cache line stays
-// where it is, and let others run when it takes longer.
+// A lock for critical sections of a few instructions. Waiters poll without writing, so that the cache line stays where
+// it is, and yield to other threads if it takes longer.
 class SpinLock {
  public:
   void lock() {

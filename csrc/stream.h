@@ -1,5 +1,5 @@
-// Owns the stream interface that host and CUDA streams share: a FIFO of host functions, event records and waits, and
-// writes of words and waits for them.
+// Owns the stream interface that host and CUDA streams share: a FIFO of host functions, event records, event waits, and
+// writes of and waits for words.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ inline constexpr Timeout kDefaultTimeout{60.0};
 
 std::string format_seconds(Timeout time);  // "60 s", "0.25 s"
 
-// A callable without arguments. Whoever may still call it shares ownership, and with it that of the payload in `call`.
+// A callable without arguments. Whoever may still call it shares ownership of it, and thereby of the payload in `call`.
 // What `call` throws is latched on the stream that ran it.
 struct HostFunction {
   std::string name;
@@ -33,7 +33,7 @@ using HostFunctionRef = std::shared_ptr<const HostFunction>;
 class ErrorLatch {
  public:
   void set(const std::string& message);
-  void raise_if_set();  // throws EngineError, and forgets it
+  void raise_if_set();  // throws EngineError, and clears it
 
   // Runs `function`; what it throws is latched.
   void run(const HostFunction& function) noexcept;
@@ -43,7 +43,8 @@ class ErrorLatch {
   std::optional<std::string> message_;
 };
 
-// Marks a point of a stream. An event that was never recorded counts as done; of several records the last one counts.
+// Marks a point of a stream. An event that was never recorded counts as done; if it is recorded several times, the last
+// record counts.
 class Event {
  public:
   explicit Event(std::string name) : name_(std::move(name)) {}
@@ -73,15 +74,15 @@ class Stream {
   virtual std::shared_ptr<Event> make_event(const std::string& name) = 0;
   virtual void launch(HostFunctionRef function) = 0;
   virtual void record(Event& event) = 0;
-  // What follows on this stream waits for the last record of `event` made before this call.
+  // What follows on this stream waits for the last record of `event` that was made before this call.
   virtual void wait(Event& event) = 0;
-  // Writes the word when the stream comes here, at each replay in a capture. A graph keeps the word; outside a capture
-  // the caller does. On a CUDA stream it lies in pinned memory.
+  // Writes the word when the stream gets here, at each replay of a graph. A graph keeps the word alive; outside a
+  // capture the caller must. For a CUDA stream the word is in pinned memory.
   virtual void write_value(WordRef word, int32_t value) = 0;
-  // What follows on this stream waits until the word is at least `value`, on a CUDA stream for however long that takes.
+  // What follows on this stream waits until the word is at least `value`; on a CUDA stream this wait has no time-out.
   virtual void wait_value(WordRef word, int32_t value) = 0;
   virtual bool is_capturing() const = 0;
-  // Waits until all is done, then throws the latched error, if there is one, as EngineError.
+  // Waits until everything is done, then throws the latched error, if any, as EngineError.
   virtual void synchronize(Timeout timeout) = 0;
   virtual void check() = 0;
 

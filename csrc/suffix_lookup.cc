@@ -12,13 +12,13 @@ namespace specguide {
 
 namespace {
 
-constexpr size_t kKnownTokens = 16384;    // of a text at least its last tokens
+constexpr size_t kKnownTokens = 16384;    // a text's last tokens that are searched, at least
 constexpr size_t kAppendedPerCall = 512;  // tokens of a long text: some hundreds of microseconds
 constexpr size_t kAppendedPerLock = 32;
 
 }  // namespace
 
-// The outputs.
+// The outputs of requests that have ended.
 class SuffixCache {
  public:
   SuffixCache(int max_depth, size_t max_nodes) : tries_(max_depth, max_nodes) {}
@@ -26,7 +26,7 @@ class SuffixCache {
   void add(const std::vector<int32_t>& output) {
     SuffixTries::Place place;
     for (size_t begin = 0; begin < output.size(); begin += kAppendedPerLock) {
-      std::unique_ptr<SuffixTrie> evicted;  // let go of outside the lock
+      std::unique_ptr<SuffixTrie> evicted;  // released outside the lock
       std::unique_lock lock(mutex_);
       evicted = tries_.make_room(place);
       const size_t end = std::min(output.size(), begin + kAppendedPerLock);
@@ -85,7 +85,7 @@ class SuffixLookup final : public Lookup {
   SuffixTries own_;
   SuffixTries::Place place_;
   std::vector<int32_t> text_;
-  const size_t num_given_;  // tokens that are no output
+  const size_t num_given_;  // tokens of the prompt
   size_t num_appended_ = 0;
 };
 

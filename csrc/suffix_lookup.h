@@ -1,5 +1,5 @@
-// Owns suffix drafting (Oliaro et al. 2024): what followed most often the longest end of the text that was there
-// before, in the request's own text or in the outputs of requests that are over.
+// Owns suffix drafting (Oliaro et al. 2024): it proposes what most often followed the longest suffix of the text that
+// occurred before, in the request's own text or in outputs of earlier requests.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ class SuffixCache;
 
 class SuffixSource final : public LookupSource {
  public:
-  // max_nodes: most nodes, of some 40 bytes each, that are kept of outputs; the older half goes when there are so many.
-  //            Throws std::invalid_argument unless max_depth is 2 … 64, max_nodes at least 2 and 0 <= least_probability
-  //            <= 1.
+  // max_nodes: maximum nodes, of some 40 bytes each, that are kept of outputs; when there are that many, the older half
+  //            is dropped. Throws std::invalid_argument unless max_depth is 2 … 64, max_nodes at least 2 and 0 <=
+  //            least_probability <= 1.
   SuffixSource(int max_depth, size_t max_nodes, double least_probability);
   std::unique_ptr<Lookup> start(std::vector<int32_t> text) override;
   double least_probability() const override { return least_probability_; }

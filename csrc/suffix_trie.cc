@@ -16,7 +16,7 @@ uint32_t SuffixTrie::step(uint32_t node, int32_t token) {
   const int32_t num_seen = ++nodes_[child].num_seen;
   Node& parent = node == kRoot ? root_ : nodes_[node];
   ++parent.num_continued;
-  if (num_seen >= parent.best_seen) {  // of equals the latest
+  if (num_seen >= parent.best_seen) {  // among equals the latest
     parent.best_token = token;
     parent.best_seen = num_seen;
   }

@@ -1,4 +1,5 @@
-// Owns a trie of all short pieces of texts, with how often each was there (Oliaro et al. 2024, SuffixDecoding).
+// Owns a trie of all short pieces of texts, with the number of times that each occurred (Oliaro et al. 2024,
+// SuffixDecoding).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,13 @@ class SuffixTrie {
   // A trie of pieces of at most max_depth >= 2 tokens.
   explicit SuffixTrie(int max_depth) : max_depth_(max_depth) {}
 
-  // The place of a text to which tokens are appended: the nodes of its last pieces, the longest first. It is empty at
-  // the beginning.
+  // The position in a text to which tokens are appended: the nodes of its last pieces, longest first. Empty at the
+  // beginning.
   using Ends = std::vector<uint32_t>;
   void append(Ends& ends, int32_t token);
 
-  // The token that most often followed the longest end of a text that is in the trie. tail: the text's end, reversed
+  // The token that most often followed the longest suffix of a text that is in the trie. tail: the end of the text,
+  // reversed
   struct Match {
     int length = 0;
     LookedUp next;
@@ -32,7 +34,7 @@ class SuffixTrie {
 
  private:
   struct Node {
-    int32_t num_seen = 0;       // times that its piece was there
+    int32_t num_seen = 0;       // times that its piece occurred
     int32_t num_continued = 0;  // times that something followed it
     int32_t best_token = -1;    // the token that followed most often
     int32_t best_seen = 0;      // times that this token followed
@@ -48,24 +50,26 @@ class SuffixTrie {
   Node root_;
 };
 
-// The end of a long text, in two tries: the younger grows to half of all nodes, then it takes the older one's place.
+// Recent parts of a long text in two tries: when the younger one has grown to half of all nodes, it replaces the older
+// one.
 class SuffixTries {
  public:
   SuffixTries(int max_depth, size_t max_nodes)
       : max_depth_(max_depth), max_nodes_(max_nodes), young_(make()), old_(make()) {}
 
-  // The place of a text to which tokens are appended. It is in the trie that was the younger one when so many had aged.
+  // The position in a text to which tokens are appended. It is in the trie that was the younger one after `num_aged`
+  // replacements.
   struct Place {
     int64_t num_aged = 0;
     SuffixTrie::Ends ends;
   };
 
-  // Makes room where there is none, and then returns what is given up for it. Where the place's trie is the younger one
-  // no more, whoever made room, the next token begins a text.
+  // Makes room if there is none, and returns the trie that was dropped for it. If the position's trie is no longer the
+  // younger one, whoever made room, the next token begins a new text.
   std::unique_ptr<SuffixTrie> make_room(Place& place);
-  // Only while the place's trie is the younger one.
+  // Call it only while the position's trie is the younger one.
   void append(Place& place, int32_t token) { young_->append(place.ends, token); }
-  // Of equally long matches the younger.
+  // Of equally long matches, that of the younger trie.
   SuffixTrie::Match match(const std::vector<int32_t>& tail) const;
   size_t num_nodes() const { return young_->num_nodes() + old_->num_nodes(); }
   int max_depth() const { return max_depth_; }
@@ -76,7 +80,7 @@ class SuffixTries {
   const int max_depth_;
   const size_t max_nodes_;
   std::unique_ptr<SuffixTrie> young_, old_;
-  int64_t num_aged_ = 0;  // tries that have taken the older one's place
+  int64_t num_aged_ = 0;  // how often the older one was replaced
 };
 
 }  // namespace specguide

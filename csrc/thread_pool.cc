@@ -1,4 +1,4 @@
-// Owns the pool itself: how workers come by operations, sleep, are stood in for and retire.
+// Owns the pool itself: how workers find operations, sleep, are replaced when they are stuck, and retire.
 #include "thread_pool.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace specguide {
 
-// Lanes are spread over shards, so that workers seldom meet at a lock; one whose own shard is empty looks at the
-// others'. Workers themselves are under one lock, which none takes between two operations. Threads share ownership of
-// it all.
+// Lanes are spread over shards, so that workers rarely contend for a lock; a worker whose own shard is empty looks at
+// the others. The list of workers has one lock, which is never taken between two operations. Threads share ownership of
+// the state.
 struct ThreadPool::State {
   using Lock = std::unique_lock<SpinLock>;
   static constexpr int kMostShards = 8;
@@ -25,8 +25,8 @@ struct ThreadPool::State {
   std::vector<Shard> shards;
   std::atomic<bool> stopping{false};
   std::atomic<int> num_spinning{0};
-  std::atomic<bool> has_lookout{false};  // a worker that looks for as long as an iteration takes, so that one is awake
-  SpinLock spin_lock;  // of what follows
+  std::atomic<bool> has_lookout{false};  // one worker spins for as long as an iteration takes, so that one is awake
+  SpinLock spin_lock;  // guards what follows
   std::list<Worker> workers;
   std::list<Worker> retired;  // threads to join
   int num_started = 0;
@@ -48,7 +48,7 @@ struct ThreadPool::State {
     return num;
   }
 
-  // A sleeper takes tens of microseconds to wake, so each one woken helps to wake the others. Under the lock.
+  // Waking a sleeper takes tens of microseconds, so each one that wakes helps to wake others. Call it under the lock.
   WakeList sleepers_to_wake() {
     constexpr int kMostAtOnce = 4;
     WakeList beds;
@@ -69,7 +69,7 @@ struct ThreadPool::State {
 
   bool has_surplus() const { return num_running - num_stuck > num_threads; }
 
-  // False where the system has no thread left.
+  // False if the system cannot start another thread.
   bool start_worker(const std::shared_ptr<State>& self) {
     workers.emplace_back();
     const auto worker = std::prev(workers.end());
@@ -95,7 +95,7 @@ struct ThreadPool::State {
     --num_running;
   }
 
-  // Whether a worker that another one has stood in for is one too many now. If so, it is retired.
+  // Whether a worker that another one replaced while it was stuck is now superfluous. If so, it is retired.
   bool retires(std::list<Worker>::iterator worker) {
     worker->last_lane = nullptr;
     Lock lock(spin_lock);
@@ -103,14 +103,14 @@ struct ThreadPool::State {
     --num_stuck;
     if (stopping || !has_surplus()) return false;
     retired.splice(retired.end(), workers, worker);
-    const WakeList beds = sleepers_to_wake();  // what this one was woken for goes to another
+    const WakeList beds = sleepers_to_wake();  // another worker gets what this one was woken for
     --num_running;
     lock.unlock();
     wake_all(beds);
     return true;
   }
 
-  // Runs the operation that is most urgent; false where there is none.
+  // Runs the most urgent operation; false if there is none.
   bool run_any(Worker& worker) {
     for (const auto least : {Shard::kWanted, Shard::kUnwanted}) {
       for (size_t i = 0; i < shards.size(); ++i) {
@@ -133,7 +133,7 @@ struct ThreadPool::State {
       return;
     }
     {
-      const Lock lock(spin_lock);  // who pushes looks for sleepers under it, after it has pushed
+      const Lock lock(spin_lock);  // pushers look for sleepers under it, after they have pushed
       num_spinning.fetch_sub(1, std::memory_order_relaxed);
       if (is_over() || worker.stuck.load(std::memory_order_relaxed)) return;
       asleep.push_back(worker.bed);
@@ -146,7 +146,7 @@ struct ThreadPool::State {
     Shard::Lock lock(shard.spin_lock);
     if (shard.ready.empty()) return false;
     LaneRef lane = shard.take();
-    if (lane->pending.empty()) {  // it was closed meanwhile
+    if (lane->pending.empty()) {  // the lane was closed meanwhile
       lane->scheduled = false;
       lock.unlock();
       return true;
@@ -163,7 +163,7 @@ struct ThreadPool::State {
     const auto took = Clock::now() - start;
     worker.busy_since.store(0, std::memory_order_relaxed);
     lock.lock();
-    lane->running = false;  // before the countdown: who waited for it may close the lane at once
+    lane->running = false;  // before the countdown: a waiter may close the lane immediately
     lane->cost = (lane->cost + took) / 2;
     if (lane->pending.empty()) {
       lane->scheduled = false;
@@ -199,7 +199,7 @@ ThreadPool::~ThreadPool() {
   const auto end = Clock::now() + limit;
   while (num_workers() > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(200));
   const bool all_gone = num_workers() == 0;
-  for (auto* threads : {&state_->workers, &state_->retired}) {  // when it stops, no worker moves any more
+  for (auto* threads : {&state_->workers, &state_->retired}) {  // while it stops, no worker changes lists any more
     for (Worker& worker : *threads) {
       if (all_gone) {
         worker.thread.join();

@@ -1,4 +1,5 @@
-// Owns the executor's worker threads: lanes of operations, the dearest first, and workers that stand in for stuck ones.
+// Owns the executor's worker threads: lanes of operations, the most expensive first, and workers that replace stuck
+// ones.
 #pragma once
 
 #include <chrono>
@@ -12,16 +13,16 @@
 
 namespace specguide {
 
-// Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
-// next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes that
-// nobody waits for start after all others. These are the lanes whose last operation has no countdown or one given up,
-// and the lanes that take longer than `patience`. Lanes are spread over shards, and a worker looks at its own shard's
-// first, so with several threads the order holds roughly.
+// Runs the operations of many lanes on a few threads. Operations of a lane run one at a time, in order. The next lane
+// is chosen by how long its last operations took: the most expensive one starts first, because it ends last. Lanes that
+// nobody waits for start after all others: these are lanes whose last operation has no countdown or one that was given
+// up, and lanes that take longer than `patience`. Lanes are spread over shards, and a worker looks at its own shard
+// first, so with several threads this order holds only roughly.
 class ThreadPool {
  public:
   struct Operation {
     std::function<void()> run;             // must not throw
-    std::shared_ptr<Countdown> countdown;  // arrives when the operation is done or dropped; may be null
+    std::shared_ptr<Countdown> countdown;  // notified when the operation is done or dropped; may be null
   };
 
   class Lane {
@@ -36,24 +37,24 @@ class ThreadPool {
   };
   using LaneRef = std::shared_ptr<Lane>;
 
-  // `max_threads` bounds the workers, those that stand in for stuck ones included. Where the system has no more threads
-  // it goes on with fewer; throws EngineError where there is none.
+  // `max_threads` bounds the number of workers, including those that replace stuck ones. If the system has no more
+  // threads, it continues with fewer; throws EngineError if there is none.
   ThreadPool(int num_threads, int max_threads, Clock::duration patience);
 
-  // Drops what is pending and waits some seconds for running operations; a thread that is stuck longer is left behind.
+  // Drops pending operations and waits some seconds for running ones; a thread that is stuck longer is left running.
   ~ThreadPool();
 
   void push(std::vector<std::pair<LaneRef, Operation>> operations);
 
-  // Puts ready lanes in order again, where countdowns were given up since operations were pushed.
+  // Sorts the ready lanes again, in case countdowns were given up since operations were pushed.
   void rank_again();
 
-  // Drops the lane's pending operations and all that are pushed later; calls `on_closed`, on this thread or on the
-  // worker, as soon as none is running.
+  // Drops the lane's pending operations and everything pushed later; calls `on_closed`, on this thread or on the
+  // worker, as soon as no operation of it is running.
   void close(const LaneRef& lane, std::function<void()> on_closed);
 
-  // Starts a worker for each one that has been in one operation for longer than `stuck_after`, if lanes are ready.
-  // They retire when the stuck ones are back.
+  // Starts a worker for each one that has been in a single operation for longer than `stuck_after`, if lanes are ready.
+  // These retire when the stuck ones return.
   void compensate(Clock::duration stuck_after);
 
   int num_workers() const;

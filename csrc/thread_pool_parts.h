@@ -1,4 +1,4 @@
-// Owns what the thread pool is made of: beds for workers to sleep in, workers, and shards of its lanes.
+// Owns the parts of the thread pool: beds in which workers sleep, workers, and shards of its lanes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace specguide {
 
-// The bed of one worker. It is shared, because a worker may be woken, retire and be gone before its waker is through.
+// Where one worker sleeps. It is shared, because a worker may be woken, retire and be destroyed before its waker is
+// done.
 class Bed {
  public:
   void sleep() {
@@ -36,7 +37,7 @@ class Bed {
   bool woken_ = false;
 };
 
-// The workers to wake once the lock is given up: waking one takes microseconds.
+// The workers to wake after the lock has been released: waking one takes microseconds.
 using WakeList = std::vector<std::shared_ptr<Bed>>;
 
 inline void wake_all(const WakeList& beds) {
@@ -48,33 +49,33 @@ struct ThreadPool::Worker {
   std::shared_ptr<Bed> bed = std::make_shared<Bed>();
   size_t home = 0;                        // the shard where it looks first
   std::atomic<Clock::rep> busy_since{0};  // of Clock; 0: idle
-  std::atomic<bool> stuck{false};         // and stood in for
-  LaneRef last_lane;                      // let go of without a lock: it may own a request's walk
+  std::atomic<bool> stuck{false};         // and replaced by another
+  LaneRef last_lane;                      // released without a lock: it may own a request's walk
 };
 
-// Some of the lanes, and which of them are ready, under a lock of its own that is held for a few instructions at a
+// Some of the lanes, and which of them are ready, under a lock of its own that is only held for a few instructions at a
 // time.
 struct alignas(128) ThreadPool::Shard {
   using Lock = std::unique_lock<SpinLock>;
   using Ready = std::pair<Clock::duration, LaneRef>;
 
-  // The most urgent kind of lane that there is to run, for workers that look without the lock.
+  // The most urgent kind of ready lane, for workers that look without the lock.
   enum Urgency { kNothing, kUnwanted, kWanted };
 
   std::atomic<Urgency> urgency{kNothing};
   std::atomic<int> num_ready{0};
   SpinLock spin_lock;
-  std::vector<Ready> ready;  // a heap, the dearest on top
+  std::vector<Ready> ready;  // a heap, the most expensive on top
 
   static bool is_cheaper(const Ready& a, const Ready& b) { return a.first < b.first; }
 
-  // Last come lanes that nobody waits for: none of their operations, or none so long.
+  // Lanes that nobody waits for come last: nobody waits for any of their operations, or nobody would wait that long.
   static Clock::duration rank_of(const Lane& lane, Clock::duration patience) {
     const Countdown* last = lane.pending.empty() ? nullptr : lane.pending.back().countdown.get();
     return last && last->is_waited_for() && lane.cost <= patience ? lane.cost : Clock::duration(-1);
   }
 
-  // What is waited for changes with every push.
+  // Which lanes are waited for changes with every push.
   void rank_again(Clock::duration patience) {
     for (auto& [rank, lane] : ready) rank = rank_of(*lane, patience);
     std::make_heap(ready.begin(), ready.end(), is_cheaper);

@@ -1,4 +1,4 @@
-// Owns how a code point is spelt in UTF-8 (RFC 3629).
+// Owns the encoding of a code point in UTF-8 (RFC 3629).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace specguide {
 
-// Appends the bytes of a code point of at most 0x10FFFF. Half of a surrogate pair is spelt as if it were a character.
+// Appends the bytes of a code point of at most 0x10FFFF. Half of a surrogate pair is encoded as if it were a character.
 inline void append_utf8(std::string& out, uint32_t code) {
   const auto add = [&](uint32_t byte) { out += static_cast<char>(byte); };
   if (code < 0x80) return add(code);

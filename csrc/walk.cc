@@ -28,7 +28,7 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
   proposed_.reserve(num_nodes);
 }
 
-// Runs an operation that must not throw; counts it as done whatever became of it.
+// Runs an operation that must not throw, and counts it as done whatever happens in it.
 template <typename Function>
 void Walk::guarded(int64_t iteration, Function function) {
   matcher_.enter(iteration);
@@ -65,7 +65,7 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
     take_verified(num_followed, token);
     learn_spelling(num_followed, token);
     const int last = num_followed == 0 ? 0 : accepted_[static_cast<size_t>(num_followed) - 1];
-    if (path_[last].is_ended) return finish();  // what was verified beyond the end token does not count
+    if (path_[last].is_ended) return finish();  // drafts that were verified beyond the end token do not count
     if (num_accepted > num_followed) return fail(why_not_followed(num_followed, num_accepted));
     if (failure_of([&] { path_.move_to(last); })) path_.move_to(last);
     for (int i = 0; i < num_followed; ++i) tokens_.push_back(path_[accepted_[static_cast<size_t>(i)]].token);
@@ -100,7 +100,7 @@ void Walk::drafts(int64_t iteration, int begin, int end, Haste haste) {
     }
     path_.sort_depth_first(stage_);
     for (int node : stage_) {
-      // The drafter may have guessed, its row being late; but the target relies on what a row allows.
+      // The drafter may have guessed because its row was late, but the target relies on what a row allows.
       const WalkPath::Node& draft = path_[node];
       bool is_refused = false;
       const auto failure =
@@ -112,15 +112,15 @@ void Walk::drafts(int64_t iteration, int begin, int end, Haste haste) {
   });
 }
 
-// Accepts the draft's token and fills its row. False where the grammar refuses it.
+// Accepts the draft's token and fills its row. False if the grammar refuses the token.
 bool Walk::take_draft(int node) {
   if (!path_.follow(node)) return false;
   if (!path_[node].is_ended) fill(node);
   return true;
 }
 
-// The same as take_draft, as far as the matcher answers at once, if need be by a guess. False where the grammar is
-// known to refuse the token.
+// Like take_draft, as far as the matcher answers immediately, by a guess if necessary. False if the grammar is known to
+// refuse the token.
 bool Walk::guess_draft(int node) {
   const std::optional<bool> is_followed = path_.follow_at_once(node);
   if (path_[node].can_go_on()) fill_at_once(node);
@@ -154,7 +154,7 @@ void Walk::settle_guess(int node) {
   if (node == 0) require_way_out();
 }
 
-// The target may go another way. Where it takes the draft, nothing may follow, and the request ends.
+// The target may go another way. If it accepts the draft, nothing may follow, and the request ends.
 void Walk::fail_draft(int node, const std::string& cause) {
   const int num_drafts = path_[node].depth - (path_[node].is_followed ? 0 : 1);
   failures_[node] = "the matcher failed " + after_tokens(num_drafts) + cause;

@@ -1,9 +1,9 @@
-// Owns one request's operations: it takes the golden token, then the drafts, and fills a row of the grammar after each.
-// Behind the golden token, or behind the last draft but one of a model, it may go on by itself: by what the grammar
-// forces, then by what a lookup finds. A chain is a tree in which each draft is behind the one before it.
+// Owns one request's operations: it accepts the golden token, then the drafts, and fills a row of the grammar after
+// each. Behind the golden token, or behind the last but one of a model's drafts, it may propose drafts itself: first
+// what the grammar forces, then what a lookup finds. A chain is a tree in which each draft is behind the one before it.
 //
 // A walk belongs to one slot from the request's first iteration to its end. Its operations run on worker threads, one
-// at a time and in order; what they leave for the callback thread is published by `num_done`.
+// at a time and in order; `num_done` publishes their results to the callback thread.
 #pragma once
 
 #include <atomic>
@@ -27,40 +27,42 @@ namespace specguide {
 
 class Walk {
  public:
-  // Makes a matcher that stands behind these tokens of the walk. Throws where that cannot be.
+  // Makes a matcher that has accepted these tokens of the walk. Throws if that is impossible.
   using Restart = std::function<std::shared_ptr<Matcher>(const std::vector<int32_t>&)>;
 
-  // A null matcher is a free request: its rows are free, and without a lookup it has no operations. Without `restart` a
-  // matcher that fails at a draft ends its request, whichever way the target goes.
+  // A null matcher is a free request: its rows are free, and without a lookup it has no operations. Without `restart`,
+  // a matcher that fails at a draft ends its request, whichever way the target goes.
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
        std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
        std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers, Restart restart = nullptr);
 
-  // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what
-  // is accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
+  // For the callback thread: the input of an operation that has not been pushed yet. Only that operation reads it; the
+  // accepted drafts are given after all operations before it are done. For a chain the parents and the accepted drafts
+  // are known.
   void give_draft(int node, int parent, int32_t token) { given_[static_cast<size_t>(node)] = {parent, token}; }
   void give_accepted(int index, int node) { accepted_[static_cast<size_t>(index)] = node; }
 
-  // Whether the rows are for the next draft, so that a guess will do: the exact ones come before anything is verified.
+  // Whether rows are only needed for the next draft, so that a guess suffices: the exact ones are filled before
+  // anything is verified.
   enum class Haste { kNone, kForDrafts };
 
-  // Operations, for workers only. `iteration` says whose budget they count towards.
+  // Operations, for workers only. `iteration` is the one whose budget they count towards.
 
-  // Fills row 0 at the matcher's start state.
+  // Fills row 0 in the matcher's start state.
   void start(int64_t iteration);
-  // Goes to the last of the `num_accepted` drafts that the verification accepted, accepts the golden token that it
-  // chose (-1: its row allowed none), and fills row 0. The tree is gone then; `limits` hold for the drafts that follow.
+  // Moves to the last of the `num_accepted` drafts that the verification accepted, accepts the golden token that it
+  // chose (-1: its row allowed none), and fills row 0. The tree is dropped; `limits` apply to the following drafts.
   void golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits, Haste haste);
   // Accepts the drafts `begin` … `end` - 1 (token -1: there is none), each behind its parent, as far as the grammar
-  // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it
-  // takes back before.
+  // allows them, and fills their rows. First it takes back what the walk proposed itself in a chain from `begin` on,
+  // which came too late to count.
   void drafts(int64_t iteration, int begin, int end, Haste haste);
-  // Asks the matcher again for all that was guessed. Whoever waits for it waits for all operations before it.
+  // Asks the matcher again for everything that was guessed. Whoever waits for it waits for all operations before it.
   void settle(int64_t iteration);
-  // Lets go of matcher and lookup. Only when no operation runs or will run.
+  // Releases matcher and lookup. Call it only when no operation runs or will run.
   void release();
 
-  // A draft that the walk went on by.
+  // A draft that the walk proposed itself.
   struct Draft {
     int32_t token;
     DraftOrigin origin;
@@ -75,20 +77,20 @@ class Walk {
   bool is_failed() const { return failed_.load(std::memory_order_acquire); }
   bool is_finished() const { return finished_.load(std::memory_order_acquire); }  // the end token is verified
   bool is_released() const { return released_.load(std::memory_order_acquire); }
-  int64_t num_done() const { return num_done_.load(std::memory_order_acquire); }  // operations
+  int64_t num_done() const { return num_done_.load(std::memory_order_acquire); }  // number of operations
   std::optional<std::string> error() const;
   ThreadPool::Lane& lane() { return lane_; }
 
-  // True when the row of `node` holds what may follow it. Only while no operation is under way.
+  // True if the row of `node` holds what may follow it. Call it only while no operation is in progress.
   bool is_filled(int node) const { return path_[node].fill_id != 0; }
-  // The number of the row of `node`, as in RowNumbers; 0 where it is not filled.
+  // The number of the row of `node`, see RowNumbers; 0 if it is not filled.
   int64_t fill_id(int node) const { return path_[node].fill_id; }
-  // True when the row of `node` was filled for a state that is like this one, or when nothing was known at once.
+  // True if the row of `node` was filled for a similar state, or if nothing was known immediately.
   bool is_guessed(int node) const { return path_[node].is_guessed; }
-  // Whether an operation without haste must come before its rows count. Only while no operation is under way.
+  // Whether an operation without haste must run before its rows are valid. Call it only while no operation is in
+  // progress.
   bool has_guesses() const { return path_.has_guesses(); }
-  // The drafts by which the last operation went on behind the token that it was given. Only while no operation is under
-  // way.
+  // The drafts that the last operation proposed behind its tokens. Call it only while no operation is in progress.
   const std::vector<Draft>& proposed() const { return proposed_; }
 
  private:
@@ -121,7 +123,7 @@ class Walk {
   bool allowed(int node, int32_t token) const;
   void require_way_out();
   std::string why_not_followed(int num_followed, int num_accepted) const;
-  std::string after_tokens(int num_drafts = 0) const;  // "after 12 tokens", these drafts included
+  std::string after_tokens(int num_drafts = 0) const;  // "after 12 tokens", including these drafts
 
   const int slot_;
   const bool is_free_, has_operations_;
@@ -139,17 +141,17 @@ class Walk {
   std::vector<Given> given_;   // by node
   std::vector<int> accepted_;  // nodes, from the root on
 
-  // Touched by operations only.
+  // Used by operations only.
   CountedMatcher matcher_;
   WalkPath path_;
-  std::vector<int64_t> contents_;  // of the rows, by node, as in FilledRow
+  std::vector<int64_t> contents_;  // content numbers of the rows, by node, see FilledRow
   std::unique_ptr<Lookup> lookup_;
   DraftLimits limits_;
   std::vector<int> stage_;  // nodes
   std::vector<Draft> proposed_;
-  std::vector<SpeltToken> forced_;  // to come, the next one last
+  std::vector<SpeltToken> forced_;  // still to come, the next one last
   double probability_ = 1;          // of the chain's looked-up tokens, as estimated
-  std::vector<int32_t> tokens_;     // verified ones, which the matcher holds
+  std::vector<int32_t> tokens_;     // verified ones, which the matcher has accepted
   std::map<int, std::string> failures_;  // of the matcher at drafts, by node
   Restart restart_;
 
@@ -160,8 +162,8 @@ class Walk {
   ThreadPool::Lane lane_;
 };
 
-// Asks the matcher for the sake of drafts. Where it fails, nothing is known of its state: another one goes on, from the
-// verified tokens, and the cause of the failure is returned.
+// Calls the matcher for the sake of drafts. If it fails, its state is unknown: a new matcher replaces it, which
+// continues from the verified tokens, and the cause of the failure is returned.
 template <typename Function>
 std::optional<std::string> Walk::failure_of(Function function) {
   std::string cause;

@@ -49,8 +49,8 @@ void WalkPath::add(int id, int parent, SpeltToken draft) {
   node.depth = (*this)[parent].depth + 1;
 }
 
-// Depth first, and into the subtree in which the matcher stands before its siblings: each edge that it does not hold is
-// then gone along once, and none that it holds.
+// Depth first, and the subtree in which the matcher is now comes before its siblings. Then each edge that the matcher
+// does not hold is walked once, and no edge that it holds.
 void WalkPath::sort_depth_first(std::vector<int>& ids) const {
   if (ids.size() > 1) std::sort(ids.begin(), ids.end(), [this](int a, int b) { return comes_before(a, b); });
 }
@@ -118,7 +118,7 @@ void WalkPath::move_to(int id) {
   if (refused) throw std::runtime_error("it refuses token " + std::to_string(*refused) + " again");
 }
 
-// Moves to the node. A token that is refused was taken by a guess, or by mistake.
+// Moves to the node. Returns the token that the matcher refuses; it was accepted by a guess, or by mistake.
 std::optional<int32_t> WalkPath::refused_on_way_to(int id) {
   if (id == here()) return std::nullopt;
   way_.clear();

@@ -1,11 +1,11 @@
-// Owns how a walk goes on by itself: by what the grammar forces, as the target spells it, and by what a lookup finds.
+// Owns how a walk proposes drafts itself: what the grammar forces, as the target spells it, and what a lookup finds.
 #include <algorithm>
 
 #include "walk.h"
 
 namespace specguide {
 
-// Goes on until nothing is known, or refused, or the chain is full. What is forced goes first.
+// Proposes until nothing is known, or the grammar refuses, or the chain is full. Forced tokens come first.
 void Walk::propose() {
   if (!buffers_->has_proposals()) return;
   forced_.clear();
@@ -27,8 +27,8 @@ void Walk::propose() {
   }
 }
 
-// The most tokens that may be forced behind the walk's token. In a model's chain they are the tail, which begins with
-// the last draft.
+// Maximum forced tokens behind the walk's token. In a model's chain they are the tail, which begins in place of the
+// last draft.
 int Walk::most_forced() const {
   const int num_forced = limits_.num_forced_tokens, last_draft = limits_.num_draft_tokens;
   if (num_forced == 0 || last_draft == 0) return num_forced;
@@ -64,7 +64,7 @@ void Walk::take_verified(int num_accepted, int32_t token) {
   if (token >= 0) lookup_->append(token);
 }
 
-// Learns from a chain's forced drafts, up to the place where the golden token is another one.
+// Learns from a chain's forced drafts, up to and including the place where the golden token differs.
 void Walk::learn_spelling(int num_accepted, int32_t token) {
   for (int node = 1; node <= num_accepted + 1 && node < buffers_->num_nodes(); ++node) {
     spelling_->learn(path_[node].canonical, node <= num_accepted ? path_[node].token : token);

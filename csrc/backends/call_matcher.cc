@@ -77,13 +77,13 @@ bool CallMatcher::accept(int32_t token) {
   return true;
 }
 
-// A matcher at the start of a part, behind its first token; false where that is refused.
+// Makes a part's matcher and gives it the part's first token; false if the matcher refuses that.
 bool CallMatcher::start(Part& part) const {
   part.matcher = calls_->part(part.call, part.before);
   return part.first < 0 || part.matcher->accept(part.first);
 }
 
-// Whether the part takes the token, where that reaches into the arguments.
+// Enters the part of a call; false if the token reaches into the arguments and the part refuses it.
 bool CallMatcher::enter(const FoundCall& found, int32_t token) {
   Part part{found.call, calls_->before(found, token), calls_->reaches(found, token) ? token : -1};
   if (left_ && left_->is_like(part)) {
@@ -107,7 +107,7 @@ void CallMatcher::fill(int32_t* row) {
   }
 }
 
-// Clears the bit of a token that the arguments refuse into which it reaches.
+// Clears the bit of a token if it reaches into arguments that refuse it.
 void CallMatcher::judge(int32_t* row, int32_t token) {
   CallState state = states_.back();
   for (const FoundCall& one : calls_->take(state, token)) {
@@ -140,7 +140,7 @@ void CallMatcher::rollback(int n) {
   parts_.back().tokens.resize(parts_.back().tokens.size() - num);
 }
 
-// Back to the part before, whose matcher may have been let go.
+// Returns to the part before, whose matcher may have been released.
 void CallMatcher::leave() {
   Part last = std::move(parts_.back());
   parts_.pop_back();

@@ -1,10 +1,10 @@
-// Owns the matcher of messages with tool calls whose arguments have grammars of their own, which are compiled when a
-// call has come as far as its tool's name.
+// Owns the matcher of messages with tool calls whose arguments have their own grammars. These are compiled when a call
+// has reached its tool's name.
 //
-// A part is a grammar of the rest of a message: the first of the whole message, each other one from behind a tool's
-// name on. In each of them the arguments of those tools are left out that have a part of their own. Where a token
-// reaches from a tool's name into its arguments, the part begins before that token; and the part before, which takes
-// any text for arguments, does not tell whether such a token may follow: the part does.
+// A part is a grammar of the rest of a message: the first one of the whole message, each other one from the end of a
+// tool's name on. Each part leaves out the arguments of those tools that have their own part. If a token reaches from a
+// tool's name into its arguments, the new part begins before that token. The part before cannot say whether such a
+// token may follow, because it allows any text as arguments; the new part decides that.
 #pragma once
 
 #include <functional>
@@ -22,22 +22,23 @@ namespace specguide {
 
 // What the matchers of a grammar share.
 //
-// lead:     what is between a tool's name and its arguments, behind the first byte or special token
-// has_part: by the number of a tool, whether its arguments have a part of their own
+// lead:     the text between a tool's name and its arguments, without its first byte or special token
+// has_part: by the number of a tool, whether its arguments have their own part
 // reaching: all tokens that may reach from a tool's name into its arguments
-// part:     gives a matcher at the start of the part for a tool, in which a text comes before the arguments; for a tool
-//           of -1, one of the whole message. May wait for a compile. Throws where there is no matcher.
+// part:     makes a matcher at the start of a tool's part, where a given text comes before the arguments; for tool -1,
+//           of the whole message. May wait for a compile. Throws if there is no matcher.
 struct Calls {
   using Part = std::function<std::shared_ptr<Matcher>(int call, const std::string& before)>;
 
   Calls(CallWalk call_walk, std::string rest_of_lead, std::vector<bool> have_parts,
         std::shared_ptr<const Vocabulary> words, const std::vector<int32_t>& reaching, Part make_part);
 
-  // The calls that a token finds.
+  // The calls whose names a token completes.
   std::vector<FoundCall> take(CallState& state, int32_t token) const;
-  // Of the tokens that reach into arguments, those that may do so in this state; in the bits of a row. None: no token.
+  // A row with those tokens that may reach into arguments in this state. Null: there are none.
   const std::vector<int32_t>* reaching(const CallState& state) const;
-  // What is to come before the arguments of a call, from the token on that found it, or from behind that.
+  // What must come before the arguments of a call: from the token on in which its name ended, or from behind that
+  // token.
   std::string before(const FoundCall& call, int32_t token) const;
   bool reaches(const FoundCall& call, int32_t token) const;
 
@@ -67,19 +68,19 @@ class CallMatcher final : public Matcher {
   }
 
  private:
-  // first: the token that reaches into the arguments, which the matcher takes first; -1: none does
+  // first: the token that reaches into the arguments, which the matcher accepts first; -1: none does
   struct Part {
     int call = -1;
     std::string before{};
     int32_t first = -1;
     std::shared_ptr<Matcher> matcher{};
-    std::vector<int32_t> tokens{};  // that it has taken, behind the first
+    std::vector<int32_t> tokens{};  // the tokens that it has accepted, without the first
 
     bool is_like(const Part& other) const {
       return call == other.call && first == other.first && before == other.before;
     }
   };
-  // What a part says of tokens that reach into its arguments.
+  // What a part allows among the tokens that reach into its arguments.
   struct Verdict {
     int call;
     std::string before;
@@ -96,10 +97,10 @@ class CallMatcher final : public Matcher {
   const Verdict& verdict(const FoundCall& found, int32_t token);
 
   const std::shared_ptr<const Calls> calls_;
-  std::vector<Part> parts_;       // the last ones have their matchers
-  std::optional<Part> left_;      // the last that was rolled back, at its start: a tree may come back to it
-  std::vector<CallState> states_;  // before each token, and behind the last
-  std::vector<Verdict> verdicts_;  // the last ones
+  std::vector<Part> parts_;       // only the last ones have their matchers
+  std::optional<Part> left_;      // the last that was rolled back, at its start: a tree may return to it
+  std::vector<CallState> states_;  // before each token, and after the last
+  std::vector<Verdict> verdicts_;  // the most recent ones
 };
 
 }  // namespace specguide

@@ -1,4 +1,4 @@
-// Owns the way through a message with tool calls; see call_walk.h.
+// Owns the walk through a message with tool calls; see call_walk.h.
 #include "backends/call_walk.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool goes_on_in_scalar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' || c == '-' || c == '.';
 }
 
-constexpr int kOfCalls = 0, kOfHeld = 1;  // places of what stands in front of names
+constexpr int kOfCalls = 0, kOfHeld = 1;  // numbers for what comes before names
 
 CallWalk::Names all_of(const CallWalk::Texts& texts, const HeldTexts& held) {
   CallWalk::Names all;
@@ -128,7 +128,7 @@ bool CallWalk::step(CallState& state, char byte) const {
 
 bool CallWalk::step_name(CallState& state, char byte) const {
   state.node = names_.child(state.node, byte);
-  if (state.node < 0) {  // no name
+  if (state.node < 0) {  // not a name
     state.mode = CallMode::kText;
     state.node = 0;
     return step(state, byte);
@@ -176,9 +176,9 @@ bool CallWalk::step_nested(CallState& state, char byte) const {
   return false;
 }
 
-// What looks like the text before a name may be the end of a string in JSON; no name begins as what follows that.
+// What looks like the text before a name may be the end of a JSON string; no name begins like the text after that.
 bool CallWalk::step_held(CallState& state, char byte) const {
-  size_t num_again = 0;  // bytes of a mark that are searched as well
+  size_t num_again = 0;  // bytes of a mark that must be read again as text
   switch (state.mode) {
     case CallMode::kHeldName:
       state.node = held_name_.next(state.node, byte);
@@ -227,7 +227,7 @@ bool CallWalk::begin_arguments(CallState& state, char byte) const {
   return false;
 }
 
-// Text outside of arguments begins, behind what a mark stands for.
+// Text outside of arguments begins, after what the mark stands for.
 void CallWalk::enter_text(CallState& state, char mark) const {
   state.mode = CallMode::kText;
   state.node = 0;

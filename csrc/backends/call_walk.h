@@ -1,4 +1,4 @@
-// Owns the way through a message with tool calls that finds where the arguments of a call begin and end.
+// Owns the walk through a message with tool calls, which finds where the arguments of a call begin and end.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace specguide {
 
-// Where a message has come to. kBefore: no call may have begun; kText: outside of calls; kName: in a tool's name;
-// kLead: in the text between that and the arguments; kValue: where the arguments begin; the others: within the
-// arguments. kQuoted: in a text between single quotes; kHeldName, kHeldBegin, kHeld: in the name of an argument, in the
-// mark behind it, and in a text that may have what begins a call
+// The position in a message. kBefore: no call may have begun; kText: outside of calls; kName: in a tool's name; kLead:
+// in the text between name and arguments; kValue: where the arguments begin; the others: inside the arguments. kQuoted:
+// in a text between single quotes; kHeldName, kHeldBegin, kHeld: in the name of an argument, in the mark behind it, and
+// in a text that may contain the beginning of a call
 struct CallState {
   enum class Mode : unsigned char {
     kBefore,
@@ -34,58 +34,58 @@ struct CallState {
   };
 
   Mode mode = Mode::kText;
-  int node = 0;         // node among the texts that are searched for, or among the names
-  int call = -1;        // the last one that was found
-  size_t num_left = 0;  // bytes of the lead to come; of the mark at a held text's beginning, those that have come
-  int64_t depth = 0;    // of open arrays and objects
+  int node = 0;         // node of the search for texts, or for names
+  int call = -1;        // the last call that was found
+  size_t num_left = 0;  // bytes of the lead still to come; for the mark before a held text, bytes that have come
+  int64_t depth = 0;    // number of open arrays and objects
 };
 
-// How the end of arguments is found. kSearched: it is not, for what begins a call is in no arguments, or in held texts
-// alone; kJson: they are one JSON value; kBracketed: they are behind an open bracket, up to the one that closes it, and
-// brackets within are in pairs, or in JSON's strings or single quotes.
+// How the end of arguments is found. kSearched: it is not looked for, because the beginning of a call occurs in no
+// arguments, or only in held texts; kJson: the arguments are one JSON value; kBracketed: they are behind an open
+// bracket, up to the one that closes it, and brackets inside are in pairs, in JSON strings or in single quotes.
 enum class CallArguments : unsigned char { kSearched, kJson, kBracketed };
 
-// Marks of arguments that are written one by one, of which some are texts that may have what begins a call.
+// Marks of arguments that are written one by one, some of which are texts that may contain the beginning of a call.
 //
-// before:      the texts in front of an argument's name
-// behind_name: what stands between the name and the value
-// begin, end:  stand around such a text, and around no other value
-// after:       what stands behind each value
+// before:      the texts before an argument's name
+// behind_name: what separates the name from the value
+// begin, end:  enclose such a text, and no other value
+// after:       what follows each value
 struct HeldTexts {
   std::vector<std::string> before{};
   std::string behind_name{}, begin{}, end{}, after{};
 };
 
-// A call that a token has found. head_len: bytes of the token before the arguments; num_left: bytes of the lead that
-// are to come behind the token. The token reaches into the arguments where it has more than `head_len` bytes.
+// A call whose name a token completes. head_len: bytes of the token before the arguments; num_left: bytes of the lead
+// that must still follow the token. If the token has more than `head_len` bytes, it reaches into the arguments.
 struct FoundCall {
   int call;
   size_t head_len, num_left;
 };
 
-// The texts with which calls begin, in the bytes of KeyStarts: those in front of a name, behind which there is nothing
-// but a name, and the names, each with what is behind it up to the first byte of the lead, or the special token, and
-// the number of its tool. Immutable.
+// The texts with which calls begin, in the bytes of KeyStarts: those before a name, which are always followed by a
+// name, and the names, each with the number of its tool and with what follows it, up to the first byte of the lead or
+// to the special token. Immutable.
 class CallWalk {
  public:
   using Texts = std::vector<std::string>;
   using Names = std::vector<std::pair<std::string, int>>;
 
-  // gate:     before it has come no call begins; "": calls may begin at once
-  // lead_len: bytes of the lead behind the first, or behind a special token with which it begins; -1: there is no lead,
-  //           and what is behind a name is a special token that the arguments begin with
-  // held:     none: no text in arguments has what begins a call
+  // gate:     no call begins before this text; "": calls may begin at once
+  // lead_len: bytes of the lead after its first byte, or after a special token with which it begins; -1: there is no
+  //           lead, and the arguments begin with the special token behind the name
+  // held:     none: no text in arguments contains the beginning of a call
   CallWalk(const Texts& before, const Names& names, const std::string& gate, int lead_len, CallArguments arguments,
            HeldTexts held);
 
   CallState start() const;
-  // Go on by a text, or by a special token. The calls that were found in it; of a special token, none of its bytes or
-  // all are before the arguments.
+  // Advances by a text, or by a special token. Returns the calls that were found in it; of a special token, either no
+  // byte or every byte is before the arguments.
   std::vector<FoundCall> take(CallState& state, std::string_view bytes) const;
   std::vector<FoundCall> take_special(CallState& state, int32_t token) const;
   // Whether a text of so many bytes may find a call, outside of arguments.
   bool may_find(const CallState& state, size_t num_bytes) const;
-  // Whether a text may find a call of which it has all from the end of a call's arguments on.
+  // Whether a text may contain a whole beginning of a call behind the end of a call's arguments.
   bool has_later(std::string_view bytes) const;
 
  private:

@@ -9,9 +9,9 @@ std::vector<int32_t> canonical_tokens(std::string_view text, const Vocabulary& v
   for (size_t i = 0; i <= text.size(); ++i) bounds.push_back(i);
   const auto token = [&](size_t begin, size_t end) { return vocabulary.find(text.substr(begin, end - begin)); };
   const auto merged = [&](size_t i) { return i + 2 < bounds.size() ? token(bounds[i], bounds[i + 2]) : -1; };
-  std::vector<int32_t> merges;  // what each token makes with the next one
+  std::vector<int32_t> merges;  // the token that each token makes together with the next one
   for (size_t i = 0; i < text.size(); ++i) merges.push_back(merged(i));
-  // In ascending order, -1 last.
+  // Ascending, with -1 last.
   const auto rank = [](int32_t a, int32_t b) { return static_cast<uint32_t>(a) < static_cast<uint32_t>(b); };
   while (!merges.empty()) {
     const auto best = std::min_element(merges.begin(), merges.end(), rank);

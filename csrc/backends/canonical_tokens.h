@@ -1,4 +1,4 @@
-// Owns how a tokenizer spells a text, as far as a vocabulary alone tells.
+// Owns how a tokenizer spells a text, as far as the vocabulary alone can tell.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace specguide {
 
-// Byte-pair encoding (Sennrich et al. 2016): of all neighbours that make a token those merge first whose token has the
-// lowest id, which is the order in which tokenizers are trained and numbered. Empty where a byte is no token.
-// What a tokenizer does before, splitting into words, seldom tells: tokens of the vocabulary do not span such splits.
+// Byte-pair encoding (Sennrich et al. 2016): among all neighbours that form a token, those whose token has the lowest
+// id merge first; tokenizers are trained and numbered in this order. Empty if a byte is no token.
+// A tokenizer's splitting into words, which comes before, seldom matters: tokens of the vocabulary do not span such
+// splits.
 std::vector<int32_t> canonical_tokens(std::string_view text, const Vocabulary& vocabulary);
 
 }  // namespace specguide

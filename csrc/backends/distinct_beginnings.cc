@@ -1,4 +1,4 @@
-// Owns the way back through the beginnings of an item; see distinct_beginnings.h.
+// Owns the search backwards through the beginnings of an item; see distinct_beginnings.h.
 #include "backends/distinct_beginnings.h"
 
 #include <map>
@@ -11,7 +11,7 @@ namespace specguide {
 
 namespace {
 
-// Where the members of an object, or the items of an array, begin and end.
+// The bounds of an object's members, or of an array's items.
 std::vector<std::pair<size_t, size_t>> split(std::string_view text) {
   std::vector<std::pair<size_t, size_t>> found;
   bool is_in_string = false;
@@ -36,7 +36,7 @@ std::vector<std::pair<size_t, size_t>> split(std::string_view text) {
   return found;
 }
 
-// Where the value of a member begins.
+// Where a member's value begins.
 size_t value_start(std::string_view member) {
   size_t i = 1;
   while (member[i] != '"') i += member[i] == '\\' ? 2 : 1;
@@ -45,7 +45,7 @@ size_t value_start(std::string_view member) {
 
 bool is_number(std::string_view value) { return value[0] == '-' || is_digit(value[0]); }
 
-// How a grammar may have a number written, but for more zeros.
+// The spellings that a grammar may allow for a number, without additional zeros.
 std::vector<std::string> spellings(std::string_view number) {
   if (canonical_json(number) == "0") return {"0", "-0", "0.0", "-0.0"};
   const size_t point = number.find('.');
@@ -74,7 +74,7 @@ bool DistinctBeginnings::passes_bytes(const std::string& before, std::string_vie
   return true;
 }
 
-// The part that all ways to write the number have in common is passed by the last of them.
+// The beginning that all spellings of the number share is passed together with the last of them.
 bool DistinctBeginnings::passes_number(const std::string& before, std::string_view text) const {
   bool passes = false;
   for (const std::string& spelling : spellings(text)) {
@@ -95,7 +95,7 @@ bool DistinctBeginnings::passes_array(const std::string& before, std::string_vie
   return is_dead_(before + "[", false);
 }
 
-// Sets of members are looked at from all of them down. What has to come behind a set is known then for each order.
+// Sets of members are searched from all members downwards. What may follow a set is then known for every order of it.
 bool DistinctBeginnings::passes_object(const std::string& before, std::string_view text) const {
   using Members = std::vector<bool>;
   const auto members = split(text);
@@ -114,7 +114,7 @@ bool DistinctBeginnings::passes_object(const std::string& before, std::string_vi
   if (!is_dead_(written(all), true)) return false;
   std::set<Members> dead{all};
   while (!dead.empty() && *dead.begin() != none) {
-    std::map<Members, std::vector<size_t>> last;  // by the members before: which may come last
+    std::map<Members, std::vector<size_t>> last;  // for each set of members before: which members may come last
     for (const Members& chosen : dead) {
       for (size_t i = members.size(); i > 0; --i) {
         if (!chosen[i - 1]) continue;
@@ -129,7 +129,7 @@ bool DistinctBeginnings::passes_object(const std::string& before, std::string_vi
       const auto& [chosen, missing] = *set;
       const std::string start = written(chosen);
       const std::string upto = chosen == none ? start : start + ",";
-      bool passes = false;  // what they have in common is passed by the last of them
+      bool passes = false;  // what these share is passed together with the last of them
       for (const size_t i : missing) {
         const auto [from, end] = members[i];
         passes |= passes_member(upto, text.substr(from, end - from));

@@ -1,4 +1,4 @@
-// Owns the order in which the beginnings of an item are tried that could only repeat it: the longest first.
+// Owns the order in which the beginnings of an item are tried to find those that could only repeat it: longest first.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace specguide {
 
-// Goes back through an item's text from its end, as long as no other item can begin so. With keys in any order each
-// member of an object may be the last. Only which members are before it counts: a set of members is looked at in one
-// order, and only if the item is all that one member more can lead to.
+// Goes backwards through an item's text as long as no other item can begin in the same way. If keys may come in any
+// order, each member of an object may be the last one. Only the set of members before it matters: such a set is tried
+// in one order, and only if every member that can follow it leads to the same item.
 class DistinctBeginnings {
  public:
-  // Whether an item that begins so can only be one that is there. Longer beginnings are asked for first.
-  // has_ended: a number at the end of the text goes on no more
+  // Whether every item with this beginning is already there. Longer beginnings are asked for first.
+  // has_ended: a number at the end of the text is complete
   using IsDead = std::function<bool(const std::string& text, bool has_ended)>;
 
   DistinctBeginnings(IsDead is_dead, bool any_order) : is_dead_(std::move(is_dead)), any_order_(any_order) {}
@@ -24,7 +24,7 @@ class DistinctBeginnings {
   void find(std::string_view text) const;
 
  private:
-  // The ones below go back through `text`, which is behind `before`. True: as far as before its first byte.
+  // The following go backwards through `text`, which comes after `before`. True: they passed its first byte.
   bool passes_value(const std::string& before, std::string_view text) const;
   bool passes_number(const std::string& before, std::string_view text) const;
   bool passes_array(const std::string& before, std::string_view text) const;

@@ -10,7 +10,7 @@ namespace specguide {
 
 namespace {
 
-// The byte of a text behind its beginning.
+// Adds the byte that follows the beginning `start` of a text.
 void add_byte(std::string_view text, std::string_view start, DistinctIndex::Bytes& found) {
   if (text.size() > start.size() && begins_with(text, start)) found.set(static_cast<uint8_t>(text[start.size()]));
 }
@@ -71,7 +71,7 @@ DistinctIndex::Bytes DistinctIndex::going_wrong(const DistinctItem* last, std::s
   return found;
 }
 
-// The bytes behind a beginning of texts; of those that go on by one byte the first tells.
+// Adds the bytes that follow a beginning in the texts. Texts are sorted, so it skips from one byte to the next.
 void DistinctIndex::add_next(const Texts& texts, std::string_view start, Bytes& found) {
   auto text = texts.upper_bound(start);
   while (text != texts.end() && begins_with(*text, start)) {

@@ -1,4 +1,4 @@
-// Owns the items that an array whose items must differ holds, and the quick answer whether one is among them.
+// Owns the items of an array whose items must differ, and a quick answer to whether it holds a given one.
 #pragma once
 
 #include <bitset>
@@ -15,13 +15,14 @@ namespace specguide {
 
 // An item of an array whose items must differ, and those before it.
 //
-// text:               as it was written, but for whitespace between values
-// raw_start, raw_end: where it stands in the text; the end of strings, arrays and objects is their last byte
+// text:               as written, without whitespace between values
+// raw_start, raw_end: its place in the text; strings, arrays and objects end with their last byte
 // end:                where it ends, in the text without whitespace
-// is_even:            whether those behind it are of its kind; else it was told by its place
+// is_even:            whether the items behind it are of the same kind; otherwise its place determines it
 // is_settled:         whether `dead` is known, or does not matter
-// dead:               how an item must not begin any more, since each that begins so is there; as DistinctWalk::noted
-//                     has beginnings. The last item that is told by its place has this of all that are told so.
+// dead:               beginnings that a further item must not have, because every item that begins so is already there;
+//                     in the form of DistinctWalk::noted. The last item that is determined by its place has these for
+//                     all such items.
 struct DistinctItem {
   std::shared_ptr<DistinctItem> before;
   std::string text, canonical;
@@ -32,21 +33,21 @@ struct DistinctItem {
   ~DistinctItem() { release_chain(before, &DistinctItem::before); }
 };
 
-// Knows the items up to one by their texts; each item behind that one is looked at. The last ones stay behind it, since
-// drafts that are taken back end at one of them.
+// Indexes the items up to a certain one by their texts; items behind that one are compared one by one. The last few
+// items are not indexed, because drafts that are rolled back end among them.
 class DistinctIndex {
  public:
-  // Puts in all up to `last`, which are settled, but for some of the last.
+  // Indexes all items up to `last`, which are settled, except some of the last ones.
   void put(const std::shared_ptr<DistinctItem>& last);
-  // Whether one of the items up to `last` is equal to one, by its canonical text.
+  // Whether one of the items up to `last` equals an item, given by its canonical text.
   bool holds(const DistinctItem* last, const std::string& canonical) const;
-  // Whether an item must not begin so.
+  // Whether an item must not begin with `start`.
   bool rules_out(const DistinctItem* last, std::string_view start) const;
 
   using Bytes = std::bitset<256>;
-  // The bytes by which such a beginning goes on to be an item's canonical text.
+  // The bytes that continue such a beginning towards an item's canonical text.
   Bytes repeating(const DistinctItem* last, std::string_view start) const;
-  // The bytes by which it goes on so as an item must not begin.
+  // The bytes that continue it to a beginning that an item must not have.
   Bytes going_wrong(const DistinctItem* last, std::string_view start) const;
 
  private:
@@ -54,7 +55,7 @@ class DistinctIndex {
 
   static void add_next(const Texts& texts, std::string_view start, Bytes& found);
 
-  // What is known of the items of one array, as far as it went once.
+  // The items of one array that are indexed.
   struct Known {
     std::shared_ptr<DistinctItem> last;
     Texts canonical, dead;
@@ -68,7 +69,7 @@ class DistinctIndex {
   const Known* find(const DistinctItem* last) const;
 
   std::vector<std::unique_ptr<Known>> known_;
-  size_t next_ = 0;  // the next one to be given up for another array
+  size_t next_ = 0;  // the one that is replaced next by another array
 };
 
 }  // namespace specguide

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kEnding = DistinctTokens::kEnding;
 
-// Whether it may go on behind an array's item, by more than the first byte of another one.
+// Whether a token may continue behind an array's item, by more than the first byte of the next one.
 bool holds_item(std::string_view bytes) {
   const size_t comma = bytes.find(',');
   if (comma == std::string_view::npos) return false;
@@ -27,13 +27,13 @@ bool holds_item(std::string_view bytes) {
   return next != std::string_view::npos && bytes.find_first_not_of(kJsonSpaces, next + 1) != std::string_view::npos;
 }
 
-// Whether it may hold a whole value, from its start on.
+// Whether it may contain a whole value.
 bool holds_value(std::string_view bytes) {
   const size_t start = bytes.find_first_not_of(kJsonSpaces);
   return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
 }
 
-// Whether it may begin the exponent of an item, or an item with one.
+// Whether it may begin the exponent of an item, or an item with an exponent.
 bool may_be_power(std::string_view bytes) {
   const size_t power = bytes.find_first_not_of("-.0123456789");
   return power != std::string_view::npos && (bytes[power] == 'e' || bytes[power] == 'E');
@@ -144,7 +144,7 @@ void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
   }
 }
 
-// Whether a token may come that the matcher underneath allows.
+// Whether a token may come, given that the inner matcher allows it.
 bool DistinctMatcher::may_take(const DistinctState& state, int32_t token) {
   DistinctState after = state;
   if (!walk_.take(after, bytes_of(token))) return false;
@@ -155,8 +155,8 @@ bool DistinctMatcher::may_take(const DistinctState& state, int32_t token) {
   return !spent;
 }
 
-// Whether an item with an exponent, of which a grammar allows few, can only become a number that is there. The matcher
-// underneath is where `state` is.
+// Whether an item with an exponent, of which a grammar allows only few, can only become a number that is already there.
+// The inner matcher must be in the state `state`.
 bool DistinctMatcher::is_spent(const DistinctState& state) {
   if (!walk_.may_be_spent(state)) return false;
   for (const char byte : std::string_view("0123456789-+")) {
@@ -178,7 +178,7 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
   if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
   if (state.top->nested + tokens_->most_opening > kMostNestedValues) return {nullptr, Bytes().set()};
   if (walk_.any_order() && state.top->is_within) {
-    // The end of a member changes how the beginning reads, and so its first byte tells nothing.
+    // The end of a member changes how the beginning is noted, so the first byte of a token says nothing.
     found.first.set();
     return found;
   }
@@ -193,12 +193,12 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
   return found;
 }
 
-// The bytes by which a string may go on to repeat an item. It has no escapes so far.
+// The bytes by which a string may continue towards a repeated item. It has no escapes so far.
 DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) {
   return walk_.index().repeating(state.top->items.get(), walk_.begun(state, *state.top)).set('\\');
 }
 
-// The bytes by which an item that is open may go on so as it must not begin.
+// The bytes by which an open item may continue to a beginning that it must not have.
 DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) {
   Bytes found;
   for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {

@@ -1,4 +1,5 @@
-// Owns the guard of arrays whose items must differ: it takes out of a matcher's rows the tokens that would repeat one.
+// Owns the guard of arrays whose items must differ: it removes the tokens that would repeat an item from a matcher's
+// rows.
 #pragma once
 
 #include <array>
@@ -17,24 +18,24 @@
 
 namespace specguide {
 
-// Which tokens of a vocabulary may end items. Shared and immutable; rows of words as those of matchers.
+// Which tokens of a vocabulary may end items. Shared and immutable; rows of words, as matchers fill them.
 struct DistinctTokens {
   static constexpr std::string_view kEnding = "\",]} \t\n\r";  // bytes behind which a value may have ended
 
   explicit DistinctTokens(std::shared_ptr<const Vocabulary> vocabulary);
 
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::vector<int32_t> ending;        // a value, perhaps, or beginning an exponent
-  std::vector<int32_t> whole;         // a value that it begins, perhaps, or the same
-  std::vector<int32_t> closing;       // an array or object, or holding a whole item
-  std::vector<int32_t> holding;       // perhaps a whole item, behind a comma
-  std::vector<int32_t> quoting;       // a string
-  size_t most_opening = 0;            // arrays and objects that a token opens
+  std::vector<int32_t> ending;        // may end a value, or begin an exponent
+  std::vector<int32_t> whole;         // may end a value that begins in the token, or `ending`
+  std::vector<int32_t> closing;       // end an array or object, or contain a whole item
+  std::vector<int32_t> holding;       // may contain a whole item, behind a comma
+  std::vector<int32_t> quoting;       // end a string
+  size_t most_opening = 0;            // arrays and objects that one token opens
   std::array<int32_t, 256> of_byte;   // the token of each byte alone; -1 for none
 };
 
-// What a matcher of texts with JSON in them allows, without items that repeat one of their array; nor may an item begin
-// so that it could only repeat one. Throws std::runtime_error where the matcher underneath does not hold its contract.
+// What a matcher of texts with JSON in them allows, without items that repeat one of their array; nor may an item have
+// a beginning that could only repeat one. Throws std::runtime_error if the inner matcher breaks its contract.
 class DistinctMatcher final : public Matcher {
  public:
   DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens, DistinctWalk walk);
@@ -51,7 +52,7 @@ class DistinctMatcher final : public Matcher {
   using Row = std::vector<int32_t>;
   using Bytes = std::bitset<256>;
 
-  // The state before a token that was accepted.
+  // The state before an accepted token.
   struct Taken {
     int32_t token;
     DistinctState before;
@@ -60,7 +61,8 @@ class DistinctMatcher final : public Matcher {
   const std::string& bytes_of(int32_t token) const { return vocabulary().token_bytes[static_cast<size_t>(token)]; }
   const Vocabulary& vocabulary() const { return *tokens_->vocabulary; }
 
-  // The tokens that may be wrong in a state: of these words. Those not in `closing` begin with one of these bytes.
+  // The tokens that may be wrong in a state: those in `words`. Tokens not in `closing` begin with one of the bytes
+  // `first`.
   struct Suspects {
     const Row* words;  // null: all
     Bytes first;
@@ -72,12 +74,12 @@ class DistinctMatcher final : public Matcher {
   Bytes repeating(const DistinctState& state);
   Bytes going_wrong(const DistinctState& state);
 
-  // Takes a token of text. kNo: the matcher underneath does not; kRuledOut: an item would come twice, or begin as it
-  // must not.
+  // Accepts a token of text. kNo: the inner matcher refuses it; kRuledOut: an item would be repeated, or have a
+  // forbidden beginning.
   enum class Taking { kYes, kNo, kRuledOut };
   Taking take(int32_t token);
 
-  // Finds out what each item that has come makes impossible.
+  // Finds out which beginnings each completed item rules out.
   void settle();
   void settle_items(const DistinctFrame& frame);
   void settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame);
@@ -85,13 +87,13 @@ class DistinctMatcher final : public Matcher {
   // place: where an item begins in the text; there it is tried which beginnings can only repeat one
   void settle(const std::shared_ptr<DistinctItem>& item, size_t place);
   void try_beginnings(const std::shared_ptr<DistinctItem>& item, size_t place);
-  // The search that settles an item. Items within those on trial are settled on the way.
+  // The search that settles an item. Items inside the tried ones are settled on the way.
   struct Search {
     size_t start;     // where the item begins, in the text without whitespace
-    size_t num_left;  // bytes that may yet be taken
-    std::unordered_map<std::string, std::vector<std::string>> dead;  // of items within, by the text up to their ends
+    size_t num_left;  // bytes that may still be tried
+    std::unordered_map<std::string, std::vector<std::string>> dead;  // of inner items, by the text up to their ends
   };
-  // How an item is begun on trial: behind `item`, which is the last that has come, and what has been taken of it.
+  // An item that is begun on trial, behind `item`, the last completed one, and the bytes taken of it.
   struct Trial {
     std::shared_ptr<DistinctItem> item;
     std::string bytes;

@@ -1,5 +1,5 @@
-// Owns how the guard of distinct items finds out which beginnings can only repeat an item: it tries them on the matcher
-// underneath, and takes them back. See distinct_matcher.h.
+// Owns how the guard of distinct items finds the beginnings that can only repeat an item: it tries them on the inner
+// matcher, and rolls them back. See distinct_matcher.h.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -16,12 +16,12 @@ using DistinctMode = DistinctState::Mode;
 
 namespace {
 
-// Bytes for the other orders of one item. Objects of a dozen members that can only be what they are take more; some
-// orders of them are not looked at then. The bytes of the item itself are taken a few times for the items within it.
+// Bytes to try for the other orders of one item. Objects with a dozen fixed members need more; then some of their
+// orders are not tried. The bytes of the item itself are taken a few times for the items inside it.
 constexpr size_t kMostTried = 1 << 13;
 constexpr size_t kTimesTaken = 8;
 
-// An array whose item is to be begun on trial, behind `last`. The items of the arrays around it do not matter.
+// An array whose next item is begun on trial, behind `last`. The items of the arrays around it do not matter.
 std::shared_ptr<const DistinctFrame> on_trial(const DistinctFrame& array, const std::shared_ptr<DistinctItem>& last) {
   auto tried = std::make_shared<DistinctFrame>(array);
   tried->items = last;
@@ -63,13 +63,13 @@ void DistinctMatcher::settle_items(const DistinctFrame& frame) {
   }
 }
 
-// Items that are told by their place are settled with the last of them, where the item behind it begins.
+// Items that are determined by their place are settled together with the last of them, where the next item begins.
 void DistinctMatcher::settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame) {
   const bool is_top = &frame == state_.top.get();
   const bool is_behind = state_.mode == DistinctMode::kAfter || state_.mode == DistinctMode::kValue;
   if (!is_top || !is_behind) return settle(item, frame.raw_start);
   if (state_.mode == DistinctMode::kValue) return settle(item, state_.raw_size);
-  item->is_settled = true;  // where nothing may follow it
+  item->is_settled = true;  // even if nothing may follow it
   if (!lead(",")) return;
   settle(item, state_.raw_size);
   rollback(1);
@@ -107,7 +107,7 @@ void DistinctMatcher::try_beginnings(const std::shared_ptr<DistinctItem>& item, 
   const auto behind = std::upper_bound(taken_.begin(), taken_.end(), place, [](size_t raw, const Taken& one) {
     return raw < one.before.raw_size;
   });
-  const auto first = behind - 1;  // the token in which the place is
+  const auto first = behind - 1;  // the token that contains the place
   const std::string before = bytes_of(first->token).substr(0, place - first->before.raw_size);
   const std::string written = walk_.text_behind(first->before);
   std::vector<Taken> again(first, taken_.end());
@@ -132,7 +132,7 @@ void DistinctMatcher::try_beginnings(const std::shared_ptr<DistinctItem>& item, 
   state_ = here;
 }
 
-// Takes bytes up to the place of an item, where it does not matter that items before it are not settled.
+// Takes bytes up to the place of an item; it does not matter there that items before it are not settled.
 bool DistinctMatcher::lead(const std::string& bytes) {
   const size_t num_taken = taken_.size();
   walk_.go_on_unsettled(true);
@@ -145,7 +145,7 @@ bool DistinctMatcher::lead(const std::string& bytes) {
   return leads;
 }
 
-// Takes the bytes of a beginning. kNo: a byte is no token, too many were tried, or what `take` says.
+// Takes the bytes of a beginning. kNo: a byte is no token, or too many were tried; otherwise the result of `take`.
 DistinctMatcher::Taking DistinctMatcher::reach(Trial& trial, const std::string& bytes) {
   const auto differs = std::mismatch(bytes.begin(), bytes.end(), trial.bytes.begin(), trial.bytes.end()).first;
   const auto num_same = static_cast<size_t>(differs - bytes.begin());
@@ -163,7 +163,7 @@ DistinctMatcher::Taking DistinctMatcher::reach(Trial& trial, const std::string& 
   return Taking::kYes;
 }
 
-// Whether an item that begins so can only repeat one; that is noted with the last item then.
+// Whether an item with this beginning can only repeat one; if so, the beginning is noted with the last item.
 bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_ended) {
   const Taking taking = reach(trial, bytes);
   if (taking != Taking::kYes) return taking == Taking::kRuledOut;
@@ -175,13 +175,13 @@ bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_e
   while (frame->items != trial.item) frame = frame->parent.get();
   const std::string_view start = bytes.empty() ? "" : walk_.noted(state, *frame);
   std::vector<std::string>& dead = trial.item->dead;
-  while (!dead.empty() && begins_with(dead.back(), start)) dead.pop_back();  // it rules these out, too
+  while (!dead.empty() && begins_with(dead.back(), start)) dead.pop_back();  // the shorter one rules these out
   dead.emplace_back(start);
   return true;
 }
 
-// Whether another item may go on from where the matcher has come to. Whitespace brings none on, and where none is begun
-// the end of an empty array does not either.
+// Whether another item may continue from the present state. Whitespace does not count, and if no item has been begun,
+// the end of an empty array does not count either.
 bool DistinctMatcher::is_live(bool has_ended) {
   const bool is_begun = state_.mode != DistinctMode::kValue || !state_.top->is_tried;
   scratch_.resize(static_cast<size_t>(vocabulary().num_words()));

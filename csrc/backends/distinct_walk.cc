@@ -1,4 +1,4 @@
-// Owns the way through a JSON text; see distinct_walk.h.
+// Owns the walk through a JSON text; see distinct_walk.h.
 #include "backends/distinct_walk.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void DistinctWalk::take_special(DistinctState& state, int32_t token) const {
   for (const char byte : KeyStarts::of_special(token)) step_outside(state, byte);
 }
 
-// A byte behind which JSON may begin.
+// Takes a byte behind which JSON may begin.
 void DistinctWalk::step_outside(DistinctState& state, char byte) const {
   const bool is_value = starts_->step(state.search, state.mode == DistinctMode::kValue, byte);
   state.mode = is_value ? DistinctMode::kValue : DistinctMode::kOutside;
@@ -109,7 +109,7 @@ bool DistinctWalk::step(DistinctState& state, char byte) {
   }
 }
 
-// Whether an item is a zero with an exponent, of which there are many and none is another number.
+// Whether an item is a zero with an exponent: there are many spellings of it, and all are the same number.
 bool DistinctWalk::is_power_of_zero(const DistinctState& state) const {
   if (state.top == nullptr || !state.top->is_distinct() || (text_.back() != 'e' && text_.back() != 'E')) return false;
   return std::string_view(text_).substr(state.start).find_first_not_of("-0.eE") == std::string_view::npos;
@@ -127,7 +127,7 @@ bool DistinctWalk::may_be_spent(const DistinctState& state) const {
   return !is_digit(number.back()) || index_.holds(state.top->items.get(), canonical_json(number));
 }
 
-// A byte that stands in no string and no scalar.
+// Takes a byte that is in no string and no scalar.
 bool DistinctWalk::step_between(DistinctState& state, char byte) {
   if (is_space(byte)) return true;
   const bool ends = byte == ']' || byte == '}';
@@ -168,7 +168,7 @@ void DistinctWalk::begin_value(DistinctState& state) const {
   state.top = std::move(frame);
 }
 
-// False where an item would be nested too deep to be compared with others.
+// False if an item would be nested too deeply to be compared with others.
 bool DistinctWalk::open(DistinctState& state, bool is_object) {
   const DistinctFrame* outer = state.top.get();
   const size_t nested = outer != nullptr && outer->is_guarded() ? outer->nested + 1 : 0;
@@ -255,7 +255,7 @@ bool DistinctWalk::is_expected(const DistinctItem& item) const {
          expected_->canonical == item.canonical;
 }
 
-// Whether behind a comma there may be another item.
+// Whether another item may follow behind a comma.
 bool DistinctWalk::may_go_on(const DistinctState& state) const {
   const DistinctFrame* frame = state.top.get();
   if (frame == nullptr || !frame->is_to_settle()) return true;
@@ -264,7 +264,7 @@ bool DistinctWalk::may_go_on(const DistinctState& state) const {
   return !index_.rules_out(frame->items.get(), "");
 }
 
-// Whether an item that is open begins as it must not.
+// Whether an open item has a beginning that it must not have.
 bool DistinctWalk::is_dead(const DistinctState& state) {
   const bool is_open = state.mode == DistinctMode::kScalar || state.is_in_string();
   for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {
@@ -275,7 +275,7 @@ bool DistinctWalk::is_dead(const DistinctState& state) {
   return false;
 }
 
-// Whether the bytes taken ended an item of a frame and began another one that may repeat it.
+// Whether the taken bytes ended an item of a frame and began another one that may repeat it.
 bool DistinctWalk::goes_on_unsettled(const DistinctState& state, const DistinctFrame& frame) const {
   if (unsettled_ == nullptr || frame.items.get() != unsettled_) return false;
   std::string_view start = begun(state, frame);

@@ -1,4 +1,4 @@
-// Owns the way through a JSON text that finds arrays whose items must differ, and items that are there already.
+// Owns the walk through a JSON text that finds arrays whose items must differ, and items that are already there.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@
 
 namespace specguide {
 
-// What is known of the values at a place of a schema.
+// What is known about the values at a place of a schema.
 //
 // is_distinct: an array's items must differ
 // room:        how many values its items may have
-// prefix, rest, properties, other: the places of an array's items and of an object's values, by number; -1: nothing
-//              within must differ. Properties go by their names as canonical JSON.
-// is_even:     whether the items behind the prefix are all of one kind; else what may follow depends on the items
+// prefix, rest, properties, other: numbers of the places of an array's items and of an object's values; -1: nothing
+//                                  inside must differ. Properties are keyed by their names as canonical JSON.
+// is_even:     whether the items behind the prefix are all of one kind; otherwise what may follow depends on the items
 //              before
 struct DistinctPlace {
-  // kFree: whatever was begun can be ended in endlessly many ways; kEndless: there are always more, but what was begun
-  // may be one that is there already; kFew: they may be used up.
+  // kFree: whatever was begun can be ended in infinitely many ways; kEndless: there are always more values, but one
+  // that was begun may be there already; kFew: the values may be used up.
   enum class Room { kFree, kEndless, kFew };
 
   bool is_distinct = false;
@@ -36,13 +36,13 @@ struct DistinctPlace {
   bool is_even = true;
 };
 
-// All places of a text's schemas, the first that of the whole text where it is JSON. Shared and immutable.
+// All places of a text's schemas; the first one is the whole text's if that is JSON. Shared and immutable.
 class DistinctPlaces {
  public:
   // Throws std::invalid_argument for numbers of places that do not exist. Names of properties are JSON strings.
   explicit DistinctPlaces(std::vector<DistinctPlace> places);
 
-  // The place of this number; null for -1.
+  // The place with this number; null for -1.
   const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
   const DistinctPlace* item(const DistinctPlace* array, size_t index) const;
   const DistinctPlace* property(const DistinctPlace* object, const std::string& canonical_name) const;
@@ -51,7 +51,7 @@ class DistinctPlaces {
   std::vector<DistinctPlace> places_;
 };
 
-// A member of an object, or an item of an array, that has ended, as canonical JSON, and those before it.
+// A completed member of an object, or item of an array, as canonical JSON, and those before it.
 struct DistinctPart {
   std::shared_ptr<DistinctPart> before;
   std::string canonical;
@@ -61,18 +61,19 @@ struct DistinctPart {
   ~DistinctPart() { release_chain(before, &DistinctPart::before); }
 };
 
-// An array or object that is open.
+// An open array or object.
 //
-// place:     what is known of it; null: nothing
-// inner:     what is known of an object's value that follows
-// start:     where the item that was begun last begins, in the text without whitespace
-// is_within: whether it is part of an item of a tight array; only then are `parts` known, with keys in any order
+// place:     what is known about it; null: nothing
+// inner:     what is known about the next value of an object
+// start:     where its last item begins, in the text without whitespace
+// is_within: whether it is part of an item of a tight array; only then are `parts` recorded, if keys may come in any
+//            order
 // opened:    where it begins, in the text without whitespace
-// parts:     what of it has ended
+// parts:     its completed parts
 // behind:    where the last of `parts` ends, in that text
-// is_tried:  whether its item is begun on trial; what comes behind that item does not matter then
-// nested:    how deep it is within items of the outermost array whose items must differ; 0 where it is in none
-// depth:     how many tight arrays it is within, from that on whose item is begun on trial; 0 where none is
+// is_tried:  whether its item is begun on trial; what follows that item does not matter then
+// nested:    its depth inside items of the outermost array whose items must differ; 0 if it is in none
+// depth:     number of tight arrays around it, from the one whose item is begun on trial; 0 if none is
 struct DistinctFrame {
   DistinctFrame() = default;
   DistinctFrame(const DistinctFrame&) = default;
@@ -92,27 +93,27 @@ struct DistinctFrame {
   size_t nested = 0;
   size_t depth = 0;
 
-  // Within an item on trial, items of deeper arrays are not settled: each depth takes as long as the item itself.
+  // In an item on trial, items of deeper arrays are not settled: each level would take as long as the item itself.
   static constexpr size_t kMostDepth = 2;
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
-  // Whether there are such arrays: it, or some around it.
+  // Whether its items, or those of an array around it, must differ.
   bool is_guarded() const { return nested > 0 || is_distinct(); }
   // Whether the items from here on are all of one kind.
   bool is_even() const { return place->is_even && num_items >= place->prefix.size(); }
-  // Whether items may be used up, or what was begun may be; then items are settled.
+  // Whether values may be used up, or what was begun may be one that is there; then items are settled.
   bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
   bool is_to_settle() const { return is_tight() && !is_tried && depth <= kMostDepth; }
 };
 
-// The next of the frames in which arrays' items must differ; null where there is no more of them.
+// The innermost frame in or around which an array's items must differ; null if there is none.
 inline const DistinctFrame* guarded(const std::shared_ptr<const DistinctFrame>& frame) {
   return frame != nullptr && frame->is_guarded() ? frame.get() : nullptr;
 }
 
-// Where a text has come to. size, raw_size: of the JSON in it without whitespace between values, and of the whole text
-// start: where the string or scalar begins that is open
-// kOutside: in no JSON, whose beginning is searched for
+// The position in a text. size, raw_size: of its JSON without whitespace between values, and of the whole text
+// start: where the open string or scalar begins
+// kOutside: outside JSON, whose beginning is searched for
 struct DistinctState {
   enum class Mode : unsigned char { kOutside, kValue, kKey, kAfter, kScalar, kString, kEscape };
 
@@ -125,48 +126,49 @@ struct DistinctState {
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
 };
 
-// Takes bytes of texts that a grammar with JSON in it allows, and refuses items that are there already.
+// Takes bytes of texts that a grammar with JSON in it allows, and refuses items that are already there.
 class DistinctWalk {
  public:
   // starts:    the texts behind which JSON begins; none: the whole text is JSON
-  // any_order: whether the grammar allows the members of objects in each order
+  // any_order: whether the grammar allows the members of objects in any order
   DistinctWalk(std::shared_ptr<const DistinctPlaces> places, std::shared_ptr<const KeyStarts> starts, bool any_order);
 
   DistinctState start() const;
-  // Goes on from `state` by a token that is no text.
+  // Advances `state` by a token that is not text.
   void take_special(DistinctState& state, int32_t token) const;
 
   bool any_order() const { return any_order_; }
 
-  // Goes on from `state` by `bytes`. False: an item would come twice, or begin as it must not; `state` is spoilt then.
+  // Advances `state` by `bytes`. False: an item would be repeated, or have a forbidden beginning; `state` is invalid
+  // then.
   bool take(DistinctState& state, std::string_view bytes);
 
-  // How the item of a frame begins, which is open in `state`.
+  // The text of a frame's open item so far.
   std::string_view begun(const DistinctState& state, const DistinctFrame& frame) const {
     return std::string_view(text_).substr(frame.start, state.size - frame.start);
   }
-  // The same beginning, whatever the order in which the members of its objects came: those that have ended stand sorted
-  // before the one that is open. Good until this or `noted` is asked for again.
+  // The same beginning, independent of the order of its objects' members: completed members come sorted before the open
+  // one. Valid until the next call of this or of `noted`.
   std::string_view beginning(const DistinctState& state, const DistinctFrame& frame);
-  // The same beginning, in which a number that has ended is told from one that may go on: the form of
+  // The same beginning, in a form that distinguishes a completed number from one that may go on: the form of
   // `DistinctItem::dead`.
   std::string_view noted(const DistinctState& state, const DistinctFrame& frame);
 
-  // Whether an item that is open has an exponent.
+  // Whether an open item has an exponent.
   bool has_exponent(const DistinctState& state) const;
-  // Whether it also is a number that is there, so far, or none yet.
+  // Whether it is also, so far, a number that is already there, or not a number yet.
   bool may_be_spent(const DistinctState& state) const;
 
-  // An item that a scalar may end as, settled.
+  // An item that a scalar may become, already settled.
   void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
   size_t expected_end() const { return expected_ == nullptr ? 0 : expected_->raw_end; }
   // The items of open arrays; they are settled.
   DistinctIndex& index() { return index_; }
-  // Whether an array may go on behind an item of which nothing is known yet, also where few may be left.
+  // Whether an array may go on behind an item that is not settled yet, even if few values may be left.
   void go_on_unsettled(bool may) { may_go_on_unsettled_ = may; }
   // A part of the text without whitespace.
   std::string text_between(size_t start, size_t end) const { return text_.substr(start, end - start); }
-  // The text behind a state, over which `take` writes, to be put back: states behind that one are of use again then.
+  // The text behind a state. `take` overwrites it, and it can be put back; later states are then valid again.
   std::string text_behind(const DistinctState& state) const { return text_.substr(state.size); }
   void put_back(const DistinctState& state, const std::string& text) { text_.resize(state.size), text_ += text; }
 
@@ -178,7 +180,7 @@ class DistinctWalk {
   bool open(DistinctState& state, bool is_object);
   bool end_value(DistinctState& state);
   bool end_string(DistinctState& state);
-  // The item that ends in `state`, as it would be put behind those before it.
+  // The item that ends in `state`, linked to those before it.
   std::shared_ptr<DistinctItem> ended(const DistinctState& state) const;
   bool is_expected(const DistinctItem& item) const;
   void end_part(const DistinctState& state, DistinctFrame& frame) const;
@@ -191,12 +193,12 @@ class DistinctWalk {
   const std::shared_ptr<const DistinctPlaces> places_;
   const std::shared_ptr<const KeyStarts> starts_;
   const bool any_order_;
-  std::string text_;  // of the state that took a byte last, without whitespace between values
-  std::string beginning_;  // asked for last
+  std::string text_;  // without whitespace between values, up to the state that last took a byte
+  std::string beginning_;  // the last one asked for
   std::shared_ptr<DistinctItem> expected_;
   bool may_go_on_unsettled_ = false;
   DistinctIndex index_;
-  // The item that the bytes taken ended, before it was settled.
+  // The item that the taken bytes ended, before it was settled.
   const DistinctItem* unsettled_ = nullptr;
 };
 

@@ -17,7 +17,7 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return length;
 }
 
-// Calls visit(token) for each set bit until it returns false. Where text is forced rows are all but empty.
+// Calls visit(token) for each set bit until it returns false. Rows of forced text are almost empty.
 template <typename Visit>
 void each_allowed(const int32_t* row, int num_words, Visit visit) {
   constexpr int kBlock = 16;
@@ -39,7 +39,7 @@ void each_allowed(const int32_t* row, int num_words, Visit visit) {
 }  // namespace
 
 int32_t forced_token(const int32_t* row, const Vocabulary& vocabulary) {
-  // `text` is what all allowed tokens seen so far agree on, as long as the longest of them or up to where they part.
+  // `text` is the common beginning of all allowed tokens seen so far: the longest of them, or up to where they differ.
   std::string_view text;
   size_t agreed = SIZE_MAX;
   each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
@@ -71,7 +71,7 @@ int32_t forced_token(const int32_t* row, const Vocabulary& vocabulary) {
 
 namespace {
 
-// Goes on from `tokens`, which the matcher has taken, as long as the row forces a token.
+// Continues from `tokens`, which the matcher has accepted, as long as the row forces a token.
 void walk_forced(Matcher& matcher, const Vocabulary& vocabulary, size_t limit, int32_t* row,
                  std::vector<int32_t>& tokens) {
   while (tokens.size() < limit && !matcher.is_terminated()) {
@@ -82,7 +82,7 @@ void walk_forced(Matcher& matcher, const Vocabulary& vocabulary, size_t limit, i
   }
 }
 
-// The tokens that `walk` has the matcher take are rolled back: as many as it leaves in its vector.
+// Rolls back the tokens that `walk` lets the matcher accept: all those in its vector.
 template <typename Walk>
 std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
   std::vector<int32_t> tokens;
@@ -99,7 +99,7 @@ std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
   return tokens;
 }
 
-// Whether in place of the last of `tokens` the matcher also takes one that goes on behind it.
+// Whether the matcher also accepts, in place of the last of `tokens`, a longer token that begins with it.
 bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<SpeltToken>& tokens,
                    int32_t* row) {
   if (tokens.empty()) return false;
@@ -119,8 +119,8 @@ bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::ve
   return may_be;
 }
 
-// The tokens of a text as the tokenizer spells it. Where the target has a habit of its own, it has that token, and the
-// rest as the tokenizer spells it.
+// The tokens of a text in the tokenizer's spelling. Where the target has a habit of its own, its token is used, and the
+// rest is spelled by the tokenizer again.
 std::vector<SpeltToken> spell(std::string_view text, const Vocabulary& vocabulary, const Spelling& spelling) {
   std::vector<SpeltToken> spelt;
   std::vector<int32_t> canonical;  // of `text`, the next one last

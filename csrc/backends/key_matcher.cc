@@ -24,7 +24,7 @@ bool is_bounding(std::string_view bytes) {
   return is_opening(bytes) || bytes.find_first_of(",}") != std::string_view::npos;
 }
 
-// The text behind a string, from its last quote on, without the whitespace up to another string.
+// The text behind a string, from its closing quote on, without the whitespace up to another string.
 std::string squeezed(std::string_view text) {
   std::string out = "\"";
   size_t at = 1;
@@ -160,7 +160,7 @@ KeyMatcher::Suspects KeyMatcher::suspects() const {
   return {is_open ? &tokens_->quoting : nullptr, &tokens_->leaving, is_full ? Bytes().set() : repeating()};
 }
 
-// The bytes by which a key that is open may go on to be one that has come.
+// The bytes by which an open key may continue towards a key that has come.
 KeyMatcher::Bytes KeyMatcher::repeating() const {
   Bytes found;
   const std::string& start = state_.key;
@@ -178,7 +178,8 @@ KeyMatcher::Bytes KeyMatcher::repeating() const {
   return found;
 }
 
-// Whether a token may come that the matcher underneath allows. What follows a string hangs on its end alone.
+// Whether a token may come, given that the inner matcher allows it. For tokens that leave a string, only their end
+// matters.
 bool KeyMatcher::may_take(int32_t token, Known& known) {
   const bool leaves = !state_.is_key && state_.mode == KeyMode::kString;
   const int32_t end = leaves ? tokens_->end_of[static_cast<size_t>(token)] : -1;
@@ -212,7 +213,7 @@ bool KeyMatcher::can_go_on(const KeyState& state) {
   if (dead_texts_.count(text) > 0) return false;
   const KeyVerdict verdict = takes_a_key(state);
   const bool found = verdict == KeyVerdict::kPerhaps ? is_live(state) : verdict == KeyVerdict::kYes;
-  const bool is_of_key = state.top == state_.top && state_.is_in_key();  // what is tried adds to a key alone
+  const bool is_of_key = state.top == state_.top && state_.is_in_key();  // only what extends a key is tried
   if (!found && is_of_key && dead_texts_.insert(text).second) {
     dead_.push_back({before_.size(), object, std::move(text)});
   }
@@ -224,7 +225,7 @@ void KeyMatcher::forget_dead_key() {
   dead_.pop_back();
 }
 
-// Whether the matcher underneath takes one of the names from a state on, or another key that is tried.
+// Whether the inner matcher accepts one of the names from a state on, or some other key that is tried.
 KeyVerdict KeyMatcher::takes_a_key(const KeyState& state) {
   const KeyFrame& frame = *state.top;
   const bool takes_others = !frame.is_full() && frame.demand.takes_unnamed;
@@ -249,8 +250,8 @@ KeyVerdict KeyMatcher::takes_a_key(const KeyState& state) {
   return is_sure ? KeyVerdict::kNo : KeyVerdict::kPerhaps;
 }
 
-// Whether the matcher underneath takes a text, whose tokens are the longest ones; perhaps, where there are none. Its
-// state stays as it is.
+// Whether the inner matcher accepts a text, tokenized by longest match; kPerhaps if some byte has no token. Its state
+// is restored.
 KeyVerdict KeyMatcher::takes_text(std::string_view text) {
   KeyVerdict found = KeyVerdict::kYes;
   int num_taken = 0;
@@ -268,7 +269,7 @@ KeyVerdict KeyMatcher::takes_text(std::string_view text) {
   return found;
 }
 
-// Whether a key that has not come can be ended from a state of the matcher underneath. Whitespace brings none on.
+// Whether some new key can be completed from a state of the inner matcher. Whitespace does not count as progress.
 bool KeyMatcher::is_live(const KeyState& state) {
   Row row(static_cast<size_t>(vocabulary().num_words()), 0);
   inner_->fill(row.data());

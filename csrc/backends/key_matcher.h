@@ -1,5 +1,5 @@
-// Owns the guard of objects whose keys may come in any order: it takes out of a matcher's rows the tokens that would
-// repeat a key, close an object that lacks one, or lead to where no other key is left.
+// Owns the guard of objects whose keys may come in any order: from a matcher's rows it removes the tokens that would
+// repeat a key, close an object that lacks one, or lead to where no new key is possible.
 #pragma once
 
 #include <bitset>
@@ -17,24 +17,25 @@
 
 namespace specguide {
 
-// Which tokens of a vocabulary may be wrong, and where. Shared and immutable; rows of words as those of matchers.
+// Which tokens of a vocabulary may be wrong, and where. Shared and immutable; rows of words, as matchers fill them.
 struct KeyTokens {
   explicit KeyTokens(std::shared_ptr<const Vocabulary> vocabulary);
 
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::vector<int32_t> bounding;  // behind a value: closing an object, going on in it, or opening one with its key
-  std::vector<int32_t> leaving;   // a string, and bounding behind it
-  std::vector<int32_t> opening;   // opening an object, and more of it
-  std::vector<int32_t> quoting;   // holding a quote
-  std::vector<int32_t> keying;    // holding a whole key, perhaps, or bounding
-  // Which tokens that leave a string have the same behind it, but for whitespace: by token the number of that end; -1
-  // for none.
+  std::vector<int32_t> bounding;  // behind a value: close an object, continue it, or open one with its key
+  std::vector<int32_t> leaving;   // leave a string, and are bounding behind it
+  std::vector<int32_t> opening;   // open an object, and contain more of it
+  std::vector<int32_t> quoting;   // contain a quote
+  std::vector<int32_t> keying;    // may contain a whole key, or are bounding
+  // Groups tokens that leave a string by what follows the string in them, apart from whitespace: the number of that
+  // end, by token; -1: the token does not leave a string.
   std::vector<int32_t> end_of;
   size_t num_ends = 0;
 };
 
-// What a matcher of texts allows whose objects take each key any number of times in any order, with no key twice and
-// all that are required. Throws std::runtime_error where the matcher underneath does not hold its contract.
+// What a matcher allows of texts whose objects take any keys any number of times in any order, restricted to objects
+// without duplicate keys and with all required ones. Throws std::runtime_error if the inner matcher breaks its
+// contract.
 class KeyMatcher final : public Matcher {
  public:
   KeyMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const KeyTokens> tokens, KeyWalk walk);
@@ -51,28 +52,28 @@ class KeyMatcher final : public Matcher {
   using Row = std::vector<int32_t>;
   using Bytes = std::bitset<256>;
 
-  // Tokens that may be wrong in a state: those of `always`, and those of `words` that begin with one of some bytes.
+  // The tokens that may be wrong in a state: those of `always`, and those of `words` that begin with one of some bytes.
   struct Suspects {
     const Row* words;  // null: all
     const Row* always;
     Bytes first;
   };
-  // Answers that were found for one row: whether keys that begin so can go on, and whether ends may come.
+  // Answers found for one row: whether keys with a certain beginning can be completed, and whether ends may come.
   struct Known {
     std::unordered_map<std::string, bool> keys;
-    std::vector<int8_t> ends;  // -1: not found out
+    std::vector<int8_t> ends;  // -1: not known yet
   };
 
-  // A state before a token that was accepted. Its key, which the text ends with, is kept with the text alone.
+  // The state before an accepted token. Its key is not stored, because the text ends with it.
   struct Before {
     KeyState state;
     size_t key_size, text_size;
   };
 
-  // A beginning of a key of an object, behind which no key can come any more that has not come. Of one object there
-  // are ever fewer such keys.
+  // A beginning of an object's key that no new key has any more. The keys that can still come in an object only become
+  // fewer.
   struct DeadKey {
-    size_t num_taken;  // tokens when that was found out
+    size_t num_taken;  // number of tokens when that was found out
     size_t object;     // see KeyFrame
     std::string text;  // the object's number, and the beginning
   };
@@ -85,7 +86,7 @@ class KeyMatcher final : public Matcher {
   bool may_take(int32_t token, Known& known);
   bool find_out(int32_t token, Known& known);
   bool is_live_behind(int32_t token, const KeyState& after);
-  // Whether a key that has not come can be ended from a state of the matcher underneath.
+  // Whether some new key can be completed from a state of the inner matcher.
   bool can_go_on(const KeyState& state);
   void forget_dead_key();
   KeyVerdict takes_a_key(const KeyState& state);
@@ -97,8 +98,8 @@ class KeyMatcher final : public Matcher {
   const KeyWalk walk_;
   KeyState state_;
   std::vector<Before> before_;  // by token
-  std::string text_;            // that was accepted
-  std::vector<DeadKey> dead_;   // in ascending order of their tokens, and of their objects
+  std::string text_;            // the accepted text
+  std::vector<DeadKey> dead_;   // ascending by number of tokens, and by object
   std::unordered_set<std::string> dead_texts_;
   Row row_;
 };

@@ -1,4 +1,4 @@
-// Owns what is known of objects whose keys may come in any order; see key_places.h.
+// Owns what is known about objects whose keys may come in any order; see key_places.h.
 #include "backends/key_places.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Owns what is known of the objects at each place of a schema whose keys may come in any order.
+// Owns what is known about the objects at each place of a schema whose keys may come in any order.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class NameSet {
 
   void add(size_t name) { words_[name / 64] |= uint64_t{1} << name % 64; }
   bool has(size_t name) const { return (words_[name / 64] >> name % 64 & 1) != 0; }
-  // Whether it has a name from `first` up to `last`.
+  // Whether it has a name with a number from `first` up to, not including, `last`.
   bool has_any(size_t first, size_t last) const;
   size_t size() const;
   NameSet both(const NameSet& other) const;
@@ -29,12 +29,12 @@ class NameSet {
   std::vector<uint64_t> words_;
 };
 
-// What one kind of object that a place allows asks of its keys. Names are JSON strings, as texts spell them.
+// What one kind of object that a place allows requires of its keys. Names are JSON strings, as texts spell them.
 //
-// allowed:     the names of its place that it may have
-// required:    those that it must have
-// least, most: how many keys it has
-// unnamed:     which keys it takes that its place does not name
+// allowed:     names of the place that it may have
+// required:    names that it must have
+// least, most: bounds of its number of keys
+// unnamed:     which keys it accepts that its place does not name
 struct KeyOption {
   enum class Unnamed { kNone, kSome, kAny };
 
@@ -43,10 +43,10 @@ struct KeyOption {
   Unnamed unnamed = Unnamed::kNone;
 };
 
-// What is known of the values at a place.
+// What is known about the values at a place.
 //
-// options:                          64 at most; of no object where there are none
-// names, other, prefix, rest:       the places of an object's values, by their names, and of an array's items; -1: any
+// options:                          at most 64; none if the place allows no object
+// names, other, prefix, rest:       places of an object's values, by their names, and of an array's items; -1: any
 struct KeyPlace {
   std::vector<KeyOption> options;
   std::unordered_map<std::string, int> names;
@@ -55,28 +55,28 @@ struct KeyPlace {
   int rest = -1;
 };
 
-// The demands of those options of a place that may still be meant.
+// The combined demands of the options of a place that are still possible.
 struct KeyDemand {
   NameSet allowed, missing;
   size_t least = 0, most = SIZE_MAX;
-  bool takes_any_unnamed = true;  // each of them does
-  bool takes_unnamed = true;      // one of them does
-  bool is_sure = true;            // there is but one
+  bool takes_any_unnamed = true;  // each of them accepts unnamed keys
+  bool takes_unnamed = true;      // one of them accepts unnamed keys
+  bool is_sure = true;            // only one option is left
 };
 
-// A place, as guards read it. The place of which nothing is known allows any object.
+// A place in the form that guards read. The place of which nothing is known allows any object.
 class KnownPlace {
  public:
   explicit KnownPlace(const KeyPlace& place);
 
   size_t num_names() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
-  // The number of a name, in their order; num_names() where it has none.
+  // The number of a name, in sorted order; num_names() if there is no such name.
   size_t number(const std::string& name) const;
-  // The names that begin so: the first, and the one behind the last.
+  // The range of names with a certain beginning: the first one, and the one behind the last.
   std::pair<size_t, size_t> beginning_with(std::string_view start) const;
   uint64_t all_options() const { return all_; }
-  // The options among `options` that may have a key, by its number.
+  // Those of `options` that may have the key with this number.
   uint64_t with_key(uint64_t options, size_t number) const;
   KeyDemand demand(uint64_t options, const NameSet& seen) const;
   int value_place(size_t number) const { return number < names_.size() ? inner_[number] : other_; }
@@ -94,14 +94,14 @@ class KnownPlace {
   std::vector<int> inner_, prefix_;
   int other_, rest_;
   std::vector<Option> options_;
-  std::vector<uint64_t> having_;  // by name, and last of all others: the options that may have it
+  std::vector<uint64_t> having_;  // by name, and last for all other keys: the options that may have it
   uint64_t all_ = 0;
 };
 
 // All places of the schemas of a grammar. Shared and immutable.
 class KeyPlaces {
  public:
-  // Throws std::invalid_argument for numbers of places that there are not, and for too many options.
+  // Throws std::invalid_argument for numbers of places that do not exist, and for too many options.
   explicit KeyPlaces(const std::vector<KeyPlace>& places);
 
   // -1: the place of which nothing is known.

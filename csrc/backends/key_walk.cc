@@ -1,4 +1,4 @@
-// Owns the way through texts with JSON in them; see key_walk.h.
+// Owns the walk through texts with JSON in them; see key_walk.h.
 #include "backends/key_walk.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ int KeyStarts::next(int node, char byte) const {
 
 std::vector<size_t> KeyStarts::least_left() const {
   std::vector<size_t> left(nodes_.size(), kNoText);
-  // A node comes before those that go on from it, but one that is shorter may come before or behind it.
+  // A node comes before the nodes that continue it, but its fallback, which is shorter, may come before or behind it.
   for (size_t node = nodes_.size(); node-- > 0;) {
     if (nodes_[node].place >= 0) left[node] = 0;
     for (const auto& [byte, found] : nodes_[node].next) {
@@ -117,7 +117,7 @@ void KeyWalk::take_special(KeyState& state, int32_t token) const {
   for (const char byte : KeyStarts::of_special(token)) step_outside(state, byte);
 }
 
-// A byte behind which JSON may begin.
+// Takes a byte behind which JSON may begin.
 void KeyWalk::step_outside(KeyState& state, char byte) const {
   state.mode = starts_->step(state.search, state.mode == KeyMode::kValue, byte) ? KeyMode::kValue : KeyMode::kOutside;
 }
@@ -129,8 +129,8 @@ KeyVerdict KeyWalk::take(KeyState& state, std::string_view bytes) const {
   return state.is_in_key() ? may_go_on(state) : KeyVerdict::kYes;
 }
 
-// A key that the grammar knows and that has not come is enough. Where it is sure which object this is, names tell;
-// where each object that it may be takes any key, there always is another one.
+// One known key that has not come yet is enough. If it is certain which object this is, its names decide; if every
+// object that it may be accepts any key, there is always a new one.
 KeyVerdict KeyWalk::may_go_on(const KeyState& state) const {
   const KeyFrame& frame = *state.top;
   const KeyDemand& demand = frame.demand;
@@ -176,7 +176,7 @@ bool KeyWalk::step(KeyState& state, char byte) const {
   }
 }
 
-// A byte that stands in no string and no scalar.
+// Takes a byte that is in no string and no scalar.
 bool KeyWalk::step_between(KeyState& state, char byte) const {
   if (is_space(byte)) return true;
   switch (byte) {

@@ -1,4 +1,4 @@
-// Owns the way through texts with JSON in them that finds keys which an object must not have, or must have yet.
+// Owns the walk through texts with JSON in them that finds keys which an object must not have, or still must have.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,16 @@
 
 namespace specguide {
 
-// The texts behind which JSON begins, and its place. None: the whole text is JSON, of the first place. Immutable.
+// The texts behind which JSON begins, and the place of that JSON. None: the whole text is JSON, of the first place.
+// Immutable.
 //
-// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON,
-// kArgumentsStart for the start of a call's arguments, and kToken before and behind the decimal id of a special token.
+// Bytes that occur in no text stand for what is not text: kTextStart for the start of the text, kJsonEnd for the end of
+// JSON, kArgumentsStart for the start of a call's arguments, and kToken around the decimal id of a special token.
 class KeyStarts {
  public:
   static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF', kArgumentsStart = '\xFC';
 
-  // Throws std::invalid_argument for a text that is empty.
+  // Throws std::invalid_argument for an empty text.
   explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
 
   // How much of the texts has come, and the place of the JSON that begins.
@@ -30,18 +31,18 @@ class KeyStarts {
   };
 
   bool empty() const { return nodes_.size() == 1; }
-  // The node behind a byte; Aho and Corasick, "Efficient string matching", 1975.
+  // The node after a byte; Aho and Corasick, "Efficient string matching", 1975.
   int next(int node, char byte) const;
-  // The node behind a byte that goes on from there; -1: none does.
+  // The node that continues this one by the byte; -1: there is none.
   int child(int node, char byte) const;
-  // The place of the JSON that begins there; -1: none does.
+  // The place of the JSON that begins at this node; -1: none begins.
   int place(int node) const { return nodes_[static_cast<size_t>(node)].place; }
-  // Goes on by a byte outside of JSON. Whether JSON may begin behind it; may_begin: whether it might before.
+  // Advances by a byte outside JSON. Returns whether JSON may begin after it; may_begin: whether it could before.
   bool step(Search& search, bool may_begin, char byte) const;
-  // By node, the least number of bytes of text behind which one of the texts has come; kNoText where there is none.
+  // By node, the minimum number of text bytes until one of the texts has come; kNoText if there is none.
   static constexpr size_t kNoText = size_t{1} << 20;
   std::vector<size_t> least_left() const;
-  // The bytes that stand for a token which is no text.
+  // The bytes that stand for a token that is not text.
   static std::string of_special(int32_t token) { return kToken + std::to_string(token) + kToken; }
 
  private:
@@ -61,14 +62,14 @@ struct SeenKey {
   ~SeenKey() { release_chain(before, &SeenKey::before); }
 };
 
-// An array or object that is open.
+// An open array or object.
 //
-// num:     items that have come, or keys
-// object:  the number of the innermost object that is open, from 1 in the order in which they began; 0: none
-// inner:   what is known of the value behind the last key
-// others:  the keys that have come which the place does not name
-// seen:    those that it names
-// options: those of the place that may have them
+// num:     number of items or keys that have come
+// object:  number of the innermost open object, from 1 in the order in which they began; 0: none
+// inner:   what is known about the value behind the last key
+// others:  the keys so far that the place does not name
+// seen:    the keys so far that it names
+// options: the options of the place that allow all of these
 struct KeyFrame {
   KeyFrame() = default;
   KeyFrame(const KeyFrame&) = default;
@@ -86,14 +87,15 @@ struct KeyFrame {
   KeyDemand demand{};
 
   bool has_come(const std::string& key) const;
-  // Whether a key that has come begins so.
+  // Whether some key that has come has this beginning.
   bool may_repeat(std::string_view start) const;
   bool may_close() const { return num >= demand.least && demand.missing.size() == 0; }
-  // Whether there is room for no key but those that are missing.
+  // Whether there is only room for the keys that are still required.
   bool is_full() const { return demand.most != SIZE_MAX && num + demand.missing.size() >= demand.most; }
 };
 
-// Where a text has come to. kOutside: in no JSON; kFirst: where an object's first key may begin; kKey: another one
+// The position in a text. kOutside: outside JSON; kFirst: where an object's first key may begin; kKey: where another
+// must
 struct KeyState {
   enum class Mode : unsigned char { kOutside, kValue, kFirst, kKey, kAfter, kScalar, kString, kEscape };
 
@@ -101,8 +103,8 @@ struct KeyState {
   Mode mode = Mode::kValue;
   bool is_key = false;
   KeyStarts::Search search{};
-  std::string key;  // as far as it has come, with its first quote
-  size_t num_objects = 0;  // that have begun
+  std::string key;  // as far as it has come, with its opening quote
+  size_t num_objects = 0;  // number of objects that have begun
 
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
   bool is_before_key() const { return mode == Mode::kKey || mode == Mode::kFirst; }
@@ -110,20 +112,20 @@ struct KeyState {
   bool is_in_key() const { return mode == Mode::kKey || (is_key && is_in_string()); }
 };
 
-// The verdict on a text: it must not be, it may, or that depends on whether the grammar knows another key.
+// The verdict on a text: forbidden, allowed, or dependent on whether the grammar knows another key.
 enum class KeyVerdict { kNo, kYes, kPerhaps };
 
-// Takes bytes of texts that a grammar allows, whose objects have keys that are spelt in one way each.
+// Takes bytes of texts that a grammar allows, in which each key has only one spelling.
 class KeyWalk {
  public:
   KeyWalk(std::shared_ptr<const KeyPlaces> places, std::shared_ptr<const KeyStarts> starts);
 
   KeyState start() const;
-  // Goes on from `state` by a token that is no text.
+  // Advances `state` by a token that is not text.
   void take_special(KeyState& state, int32_t token) const;
-  // Goes on from `state` by `bytes`, which is spoilt where the verdict is kNo.
+  // Advances `state` by `bytes`; `state` is invalid if the verdict is kNo.
   KeyVerdict take(KeyState& state, std::string_view bytes) const;
-  // Whether an object's key may follow, or be ended, in a state.
+  // Whether a key of the object may follow, or be completed, in a state.
   KeyVerdict may_go_on(const KeyState& state) const;
 
  private:

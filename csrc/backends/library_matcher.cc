@@ -1,4 +1,4 @@
-// Owns the contract's common part; see library_matcher.h.
+// Owns the common part of the matcher contract; see library_matcher.h.
 #include "backends/library_matcher.h"
 
 #include <algorithm>

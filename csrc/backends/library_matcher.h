@@ -1,5 +1,5 @@
-// Owns what the adapters of both grammar libraries have in common: end tokens, termination, tokens that no grammar
-// allows and the limits of rollback are settled here, so the libraries see none of it and cannot differ in it.
+// Owns what the adapters of both grammar libraries have in common. End tokens, termination, tokens that no grammar
+// allows and the limits of rollback are handled here, so that the libraries never see them and cannot differ in them.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +28,19 @@ class LibraryMatcher : public Matcher {
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
  protected:
-  // Whether a grammar can speak of the token, which is no end token: of text, as a rule.
+  // Whether a grammar can refer to the token, which is not an end token: usually only to text.
   virtual bool may_take(int32_t token) const { return vocabulary_->is_text(token); }
-  // Takes such a token, or refuses it and changes nothing.
+  // Accepts such a token, or refuses it and changes nothing.
   virtual bool take(int32_t token) = 0;
-  // Takes several at once, which the grammar allows, as is known. False where that failed, and nothing has changed.
+  // Accepts several tokens at once, which the grammar is known to allow. False if that failed; then nothing has
+  // changed.
   virtual bool take_all(const int32_t* tokens, size_t num_tokens) {
     (void)tokens, (void)num_tokens;
     return false;
   }
-  // Writes all words of a row, end tokens included where the grammar may end.
+  // Writes all words of a row, including end tokens if the grammar may end.
   virtual void write_row(int32_t* row) = 0;
-  // Takes back n > 0 tokens; that many were taken.
+  // Takes back n > 0 tokens; at least n were accepted.
   virtual void undo(int n) = 0;
   // Whether the grammar may end here.
   virtual bool may_end() = 0;
@@ -57,7 +58,7 @@ class CompiledGrammar {
  public:
   virtual ~CompiledGrammar() = default;
   virtual std::shared_ptr<LibraryMatcher> matcher() = 0;
-  // How many matchers that have learnt something by walking it keeps for those to come.
+  // How many matchers it keeps that have learnt something by walking it, for later requests.
   virtual int64_t num_learned() const { return 0; }
 };
 

@@ -1,4 +1,4 @@
-// Owns the symbols of llguidance and their checks; see llg_api.h.
+// Owns the symbols of llguidance and the checks on them; see llg_api.h.
 #include "backends/llg_api.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kKnownVersion = "llguidance@1.9.";
 
 // Lets the library fill a region larger than our struct and looks for its defaults where we expect them, so that a
-// changed layout is found before any grammar passes through it.
+// changed layout is noticed before any grammar is compiled.
 void check_layout(const Api& api) {
   constexpr unsigned char kUntouched = 0xA5;
   alignas(ConstraintInit) unsigned char region[4 * sizeof(ConstraintInit)];

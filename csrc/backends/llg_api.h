@@ -49,9 +49,9 @@ struct TokenizerInitV2 {
   uint32_t tok_eos_extra_count;
 };
 
-// The functions of the library that the adapter uses; those on a matcher return -1 on an error.
+// The functions of the library that the adapter uses; those on a matcher return -1 for an error.
 struct Api {
-  // Throws std::runtime_error with the reason when the library is another version or fills ConstraintInit otherwise.
+  // Throws std::runtime_error with the reason if the library is another version or fills ConstraintInit differently.
   explicit Api(const std::string& path);
 
   const char* (*get_version)();

@@ -11,7 +11,7 @@
 namespace specguide {
 namespace {
 
-// The library's own words for a state that allows no token: not a failure but an empty row.
+// The library's message for a state that allows no token, which is an empty row here, not a failure.
 constexpr std::string_view kDeadEnd = "NoExtensionBias";
 constexpr char kRaised[] = " (its limits were raised, and that was not enough: make the grammar simpler)";
 
@@ -26,11 +26,11 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   LLGuidanceMatcher& operator=(const LLGuidanceMatcher&) = delete;
 
  protected:
-  // Its grammars speak of special tokens by their ids.
+  // Its grammars may refer to special tokens by their ids.
   bool may_take(int32_t token) const override { return token >= 0 && token < vocabulary().size(); }
 
-  // What a mask leaves of its fuel is for the tokens behind it. Once that is spent the library refuses every token,
-  // without an error; it has the next mask tell one. So only what is refused right behind a mask is refused.
+  // The fuel that a mask leaves is used for the tokens after it. When it is used up the library refuses every token,
+  // and only the next mask reports an error. So only a refusal right after a mask is trusted.
   bool take(int32_t token) override {
     if (take_valid(static_cast<uint32_t>(token))) return true;
     if (is_masked_) return false;
@@ -52,9 +52,9 @@ class LLGuidanceMatcher final : public LibraryMatcher {
 
   void write_row(int32_t* row) override {
     compute(row);
-    // Rolled back and led elsewhere, the library (1.9.1) may give its last mask again: it knows that by its place in
-    // the text, not by the path. A mask of the common prefix is right either way, and makes it forget the other.
-    // Where nothing but an end may follow it may remember the mask before.
+    // After a rollback to another path the library (1.9.1) may return its last mask again, which it finds by position
+    // in the text and not by path. Computing the mask of the common prefix is correct in any case, and makes it forget
+    // the other one. If only an end may follow, it may remember the mask before that.
     for (const Filled* last : {&last_, &last_of_end_}) {
       const bool elsewhere = last->prefix_len < last->len && last->prefix_len < taken_.size();
       if (!elsewhere || !std::equal(last->row.begin(), last->row.end(), row)) continue;
@@ -80,7 +80,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
  private:
   const llg::Api& api() const { return handle_->api(); }
 
-  // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
+  // A token that the library refuses would put it into a permanent error, so it is asked first.
   bool take_valid(uint32_t token) {
     int32_t num_valid = 0;
     with_room([&] {
@@ -93,8 +93,8 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     return true;
   }
 
-  // Calls the library, by a function that is false where that failed; then once more, from the same place, by a matcher
-  // with more room, which serves from then on: the cause may be a limit.
+  // Calls the library by `call`, which is false if it failed. After a failure, which may come from a limit, it calls
+  // once more from the same state with a roomier matcher, which is used from then on.
   template <typename Call>
   void with_room(Call call) {
     if (call()) return;
@@ -106,7 +106,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     throw std::runtime_error(revive() + kRaised);
   }
 
-  // A grammar may let any token follow, as <[*]>; but an end token ends the text.
+  // A grammar may allow any token, as <[*]> does, but an end token must end the text.
   void clear_early_ends(int32_t* row) {
     const std::vector<int32_t>& ends = vocabulary().eos_token_ids;
     const auto is_set = [row](int32_t end) { return has_bit(row, end); };
@@ -127,7 +127,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     });
   }
 
-  // Whether any other token than an end may follow.
+  // Whether any token other than an end token may follow.
   bool has_text(const int32_t* row) const {
     for (int word = 0; word < vocabulary().num_words(); ++word) {
       auto bits = static_cast<uint32_t>(row[word]);
@@ -140,7 +140,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     return false;
   }
 
-  // True with a row of nothing where the grammar allows nothing.
+  // True, with an empty row, if the grammar allows nothing.
   bool try_compute(int32_t* row) {
     const auto num_words = static_cast<size_t>(vocabulary().num_words());
     if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return true;
@@ -150,8 +150,8 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     return true;
   }
 
-  // An error of the library is for good; another matcher walks the tokens taken so far, so that the state is as before
-  // the call that failed. Returns the words of the error.
+  // An error of the library is permanent. So a new matcher walks the accepted tokens, which restores the state before
+  // the failed call. Returns the error's message.
   std::string revive() {
     const std::string words = handle_->error();
     handle_ = is_roomy_ ? pattern_->take_roomy() : pattern_->take();
@@ -164,15 +164,15 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   std::shared_ptr<LLGuidancePattern> pattern_;
   std::unique_ptr<LLGuidanceHandle> handle_;
   bool is_roomy_ = false;
-  bool is_masked_ = false;  // a mask was computed behind the tokens taken so far
+  bool is_masked_ = false;  // a mask was computed after the last accepted token
   std::vector<uint32_t> taken_;
-  // A row that was filled: the tokens before it, and how many of them still stand.
+  // A filled row: the number of tokens before it, and how many of them still are accepted.
   struct Filled {
     std::vector<int32_t> row;
     size_t len = 0, prefix_len = 0;
   };
   Filled last_;         // with text
-  Filled last_of_end_;  // without
+  Filled last_of_end_;  // without text
 };
 
 class LLGuidanceGrammar final : public CompiledGrammar {
@@ -206,8 +206,8 @@ llg::Tokenizer* new_tokenizer(const llg::Api& api, const Vocabulary& vocabulary)
   init.tok_eos_extra_count = static_cast<uint32_t>(eos.size() - 1);
   init.token_lens = lengths.data();
   init.token_bytes = reinterpret_cast<const uint8_t*>(bytes.data());
-  // With a tokenizer of its own the library would narrow a row to the one spelling of forced text that it prefers;
-  // with the greedy one a row has every token that the grammar allows.
+  // With its own tokenizer the library would reduce a row to its preferred spelling of forced text; with the greedy one
+  // a row has every token that the grammar allows.
   init.use_approximate_greedy_tokenize_fn = true;
   char error[512] = "";
   llg::Tokenizer* tokenizer = api.new_tokenizer_v2(&init, error, sizeof(error));

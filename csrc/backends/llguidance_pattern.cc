@@ -9,9 +9,9 @@ namespace specguide {
 namespace {
 
 constexpr size_t kMaxIdle = 16;
-// What stands in place of details behind the library's words.
+// What the library appends to its message in place of details.
 constexpr std::string_view kNoDetails = "\n<non-verbose/>";
-constexpr std::string_view kTrace = "\n<backtrace>";  // of a panic: nothing that a client should read
+constexpr std::string_view kTrace = "\n<backtrace>";  // from a panic: clients should not read it
 
 }  // namespace
 
@@ -58,7 +58,7 @@ std::unique_ptr<LLGuidanceHandle> LLGuidancePattern::take_roomy() {
 
 void LLGuidancePattern::give_back(std::unique_ptr<LLGuidanceHandle> handle) {
   const auto num_words = static_cast<size_t>(handle->tokenizer()->vocabulary()->num_words());
-  std::vector<uint32_t> row(num_words);  // of the start, lest the mask of the last state is given again
+  std::vector<uint32_t> row(num_words);  // of the start, or the library might return the last state's mask
   if (handle->api().reset(handle->get()) != 0) return;
   if (handle->api().compute_mask_into(handle->get(), row.data(), 4 * num_words) != 0) return;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -69,7 +69,7 @@ void LLGuidancePattern::give_back(std::unique_ptr<LLGuidanceHandle> handle) {
 
 int64_t LLGuidancePattern::num_learned() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return num_given_back_ < 2 ? 0 : 1 + static_cast<int64_t>(idle_.size());  // the first saw that the grammar begins
+  return num_given_back_ < 2 ? 0 : 1 + static_cast<int64_t>(idle_.size());  // the first only checked the start
 }
 
 LLGuidanceTokenizerPtr LLGuidancePattern::tokenizer() {

@@ -1,4 +1,4 @@
-// Owns a grammar that llguidance has compiled: its matchers, and where those of new requests come from.
+// Owns a grammar compiled by llguidance: its matchers, and where new requests get theirs.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class LLGuidanceHandle {
   LLGuidanceHandle(const LLGuidanceHandle&) = delete;
   LLGuidanceHandle& operator=(const LLGuidanceHandle&) = delete;
 
-  // At the grammar's start. Throws std::invalid_argument with the library's words when it refuses the grammar.
+  // At the grammar's start. Throws std::invalid_argument with the library's message if it refuses the grammar.
   static std::unique_ptr<LLGuidanceHandle> at_start(const LLGuidanceTokenizerPtr& tokenizer, const std::string& lark,
                                                     const LLGuidanceLimits& limits);
   std::unique_ptr<LLGuidanceHandle> clone() const;
@@ -32,7 +32,7 @@ class LLGuidanceHandle {
   const llg::Api& api() const { return tokenizer_->api(); }
   const LLGuidanceTokenizerPtr& tokenizer() const { return tokenizer_; }
   llg::Matcher* get() const { return matcher_; }
-  // The library's words for what went wrong.
+  // The library's message for what went wrong.
   std::string error() const;
 
  private:
@@ -40,12 +40,12 @@ class LLGuidanceHandle {
   llg::Matcher* matcher_;
 };
 
-// The compiled grammar: a matcher at its start, cloned for each request. A matcher's lexer learns states as it walks,
-// which a clone takes along. So a matcher that a request is done with is reset and kept for the next one, and now and
-// then, ever more rarely, it becomes the one that is cloned. Any thread may call it.
+// The compiled grammar: a matcher at its start, which is cloned for each request. A matcher's lexer learns states as it
+// walks, and clones inherit them. So a matcher that a request no longer needs is reset and kept for the next request,
+// and at ever longer intervals it becomes the one that is cloned. Any thread may call it.
 class LLGuidancePattern {
  public:
-  // more: limits of the matchers with more room
+  // more: limits of the roomier matchers
   LLGuidancePattern(std::unique_ptr<LLGuidanceHandle> handle, std::string lark, const LLGuidanceLimits& more)
       : handle_(std::move(handle)),
         lark_(std::move(lark)),
@@ -53,13 +53,13 @@ class LLGuidancePattern {
         more_(more) {}
 
   std::unique_ptr<LLGuidanceHandle> take();
-  // A matcher with more room, whose lexer has learnt nothing yet: what others have learnt takes room. The first time it
-  // compiles the grammar anew, and others who need the same wait for that.
+  // A roomier matcher. Its lexer has learnt nothing yet, since learnt states take room. The first call compiles the
+  // grammar again; other callers wait for that.
   std::unique_ptr<LLGuidanceHandle> take_roomy();
   void give_back(std::unique_ptr<LLGuidanceHandle> handle);
-  // Whether it may speak of tokens by their ids, as <[2]>, and so of any token.
+  // Whether it may refer to tokens by their ids, as <[2]> does, and so to any token.
   bool names_tokens() const { return names_tokens_; }
-  // How many matchers are kept that have walked.
+  // Number of kept matchers that have walked.
   int64_t num_learned();
 
  private:

@@ -18,7 +18,7 @@ bool allows(const std::vector<int32_t>& row, int32_t token) {
 
 std::vector<std::array<int, 256>> steps_of(const std::string& text) {
   std::vector<std::array<int, 256>> steps(text.size());
-  int fallback = 0;  // the state that the text without its first byte leads to
+  int fallback = 0;  // the state after the text without its first byte
   for (size_t state = 0; state < text.size(); ++state) {
     const auto byte = static_cast<uint8_t>(text[state]);
     if (state > 0) {
@@ -132,7 +132,7 @@ bool ReasoningMatcher::accept(int32_t token) {
   return true;
 }
 
-// The answer begins with the token, if it takes that.
+// Begins the answer with the token, if the answer accepts it.
 bool ReasoningMatcher::enter_by(int32_t token) {
   answer_->begin_behind(static_cast<int64_t>(before_.size()));
   if (!answer_->accept(token)) return false;
@@ -142,7 +142,7 @@ bool ReasoningMatcher::enter_by(int32_t token) {
   return true;
 }
 
-// Goes on to what follows a complete mark: the next mark of its part, or the next part.
+// Continues after a complete mark: with the next mark of its part, or with the next part.
 void ReasoningMatcher::leave_mark() {
   place_.state = 0;
   if (++place_.index < marks().size()) {

@@ -1,4 +1,4 @@
-// Owns reasoning before a grammar: free text up to a mark, then what the grammar of the answer allows.
+// Owns reasoning before a grammar: free text up to a mark, then what the answer's grammar allows.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace specguide {
 
-// Text, or one special token, by which a section begins or ends. What has been seen of it is a state, 0 … num_states();
-// the last one means that it is complete. Shared and immutable.
+// Text, or one special token, by which a section begins or ends. How much of it has been seen is a state, 0 …
+// num_states(); the last one means that it is complete. Shared and immutable.
 class ReasoningMark {
  public:
-  // Throws std::invalid_argument for an empty text, one that the vocabulary cannot spell, and a token that is none, or
-  // an end token.
+  // Throws std::invalid_argument for an empty text, for one that the vocabulary cannot spell, and for a token that does
+  // not exist or is an end token.
   ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, std::string text);
   ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, int32_t token);
 
@@ -27,11 +27,12 @@ class ReasoningMark {
   bool is_special() const { return token_ >= 0; }
   int32_t token() const { return token_; }  // -1: it is text
 
-  // The state behind `token`; nothing where it is no text, or goes on behind the mark: the answer begins with a token.
+  // The state after `token`. None if the token is not text, or reaches beyond the mark: the answer must begin with a
+  // token.
   std::optional<int> next(int state, int32_t token) const;
-  // The tokens that `next` takes in the state.
+  // The tokens that `next` accepts in the state.
   const std::vector<int32_t>& free_row(int state) const { return free_rows_[static_cast<size_t>(state)]; }
-  // The tokens of free_row whose whole text brings the mark on.
+  // The tokens of free_row whose whole text advances the mark.
   const std::vector<int32_t>& forced_row(int state) const { return forced_rows_[static_cast<size_t>(state)]; }
 
  private:
@@ -45,15 +46,15 @@ class ReasoningMark {
   std::vector<std::vector<int32_t>> free_rows_, forced_rows_;
 };
 
-// Marks one after another, without text between them.
+// Marks that follow one another without text between them.
 using ReasoningMarks = std::vector<std::shared_ptr<const ReasoningMark>>;
 
-// begin:      what the section must begin with; empty: it has begun already
-// end:        the first ends the free text, and the others must follow
-// max_tokens: after so many the end must follow; none: no limit
-// instead:    what may stand in the section's place; empty: the answer may begin at once; none: the section must come.
-//             It begins with a special token then, and so does `begin`, with another one
-// cut_by:     special tokens of the answer that end the free text as well
+// begin:      what the section must begin with; empty: it has already begun
+// end:        the first mark ends the free text, and the others must follow
+// max_tokens: the end must follow after so many tokens; none: no limit
+// instead:    what may replace the section; empty: the answer may begin at once; none: the section must come. `instead`
+//             must begin with a special token, and `begin` with a different one
+// cut_by:     special tokens of the answer that also end the free text
 struct ReasoningSection {
   ReasoningMarks begin, end;
   std::optional<int64_t> max_tokens;
@@ -61,7 +62,7 @@ struct ReasoningSection {
   std::vector<int32_t> cut_by{};
 };
 
-// A section, then the answer. End tokens are for the answer alone.
+// A section, then the answer. End tokens are only allowed in the answer.
 class ReasoningMatcher final : public Matcher {
  public:
   ReasoningMatcher(ReasoningSection section, std::shared_ptr<Matcher> answer);
@@ -79,9 +80,9 @@ class ReasoningMatcher final : public Matcher {
   // The place of the next token.
   struct Place {
     Part part;
-    size_t index;           // of the mark, among those of the part
+    size_t index;           // of the mark, among the marks of the part
     int state;              // of the mark
-    int64_t num_free;       // tokens of the free text
+    int64_t num_free;       // number of tokens in the free text
   };
 
   const ReasoningMarks& marks() const;
@@ -96,8 +97,8 @@ class ReasoningMatcher final : public Matcher {
   const ReasoningSection section_;
   const std::shared_ptr<Matcher> answer_;
   Place place_;
-  std::vector<Place> before_;  // each token of the section
-  std::optional<Place> entry_;  // where the answer began, if by a token of its own
+  std::vector<Place> before_;  // for each token of the section
+  std::optional<Place> entry_;  // where the answer began, if one of its own tokens began it
   int num_answered_ = 0;
 };
 

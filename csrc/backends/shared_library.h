@@ -1,4 +1,4 @@
-// Owns the look-up of symbols in a shared library that Python has loaded already.
+// Owns the lookup of symbols in a shared library that Python has already loaded.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,12 +10,13 @@ namespace specguide {
 
 class SharedLibrary {
  public:
-  // Opens the library at `path`; a loaded one is found, not loaded again. It is never closed: what it made outlives us.
+  // Opens the library at `path`; one that is loaded is not loaded again. It is never closed, since objects it made
+  // outlive us.
   explicit SharedLibrary(const std::string& path) : path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) throw std::runtime_error(std::string("cannot open the library: ") + dlerror());
   }
 
-  // Points `function` at the named symbol. Throws when the library does not export it.
+  // Points `function` at the named symbol. Throws if the library does not export it.
   template <typename Function>
   void resolve(Function*& function, const char* name) const {
     void* symbol = dlsym(handle_, name);

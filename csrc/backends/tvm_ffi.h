@@ -1,5 +1,5 @@
 // Owns our view of the TVM-FFI binary interface, version 0.1 (tvm/ffi/c_api.h and DLPack), and its checks: every struct
-// is compared with what the library says of itself before anything is called through it.
+// is compared with what the library says about itself before anything is called through it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct ByteArray {
   size_t size;
 };
 
-struct ErrorCell {  // follows the Object of an error
+struct ErrorCell {  // follows an error's Object header
   ByteArray kind;
   ByteArray message;
 };
@@ -76,14 +76,14 @@ struct DLTensor {
 // The few functions of libtvm_ffi that a method call needs.
 class Api {
  public:
-  // Throws std::runtime_error with the reason when the library's interface is not the one described above.
+  // Throws std::runtime_error with the reason if the library's interface is not the one described above.
   explicit Api(const std::string& path);
 
-  // Type table entry of a registered type. Throws when the type is unknown or its entry is laid out otherwise.
+  // The type table entry of a registered type. Throws if the type is unknown or its entry has another layout.
   const TypeInfo& type(const std::string& key) const;
-  // A method of a type by name. Throws when the type has none of that name.
+  // A method of a type by name. Throws if the type has no such method.
   Object* method(const TypeInfo& info, const std::string& name) const;
-  // Calls a method; an object in the result is the caller's. Throws std::runtime_error with the library's words.
+  // Calls a method; the caller owns an object in the result. Throws std::runtime_error with the library's message.
   Any call(Object* method, Any* args, int num_args) const;
 
   void retain(Object* object) const { object_inc_ref_(object); }

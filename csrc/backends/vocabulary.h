@@ -1,4 +1,4 @@
-// Owns Vocabulary: what a grammar must know of a tokenizer, in the form the adapters share.
+// Owns Vocabulary: what a grammar must know about a tokenizer, in the form that the adapters share.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace specguide {
 
 // token_bytes: bytes of each token id, as many as the logits are wide; empty for special tokens and padding.
-// eos_token_ids: the end tokens; their bytes are taken as empty, so that no grammar takes one for text.
+// eos_token_ids: the end tokens; their bytes are treated as empty, so that no grammar takes one for text.
 struct Vocabulary {
   Vocabulary(std::vector<std::string> bytes, std::vector<int32_t> eos)
       : token_bytes(std::move(bytes)), eos_token_ids(std::move(eos)) {
@@ -42,19 +42,19 @@ struct Vocabulary {
     return std::find(eos_token_ids.begin(), eos_token_ids.end(), token) != eos_token_ids.end();
   }
 
-  // Whether a grammar may take this token as text.
+  // Whether a grammar may accept this token as text.
   bool is_text(int32_t token) const {
     return token >= 0 && token < size() && !token_bytes[static_cast<size_t>(token)].empty();
   }
 
-  // The token of these bytes, -1 for none. Of equals the last, since byte tokens come before all others where there are
-  // such.
+  // The token with these bytes, -1 if there is none; among equals the last one, because byte tokens, if a vocabulary
+  // has them, come before all others.
   int32_t find(std::string_view bytes) const {
     const auto found = index_.find(bytes);
     return found == index_.end() || bytes.empty() ? -1 : found->second;
   }
 
-  // The length of the longest token with which a text begins, if it has at most `most` bytes; 0 for none.
+  // The length of the longest token with which a text begins, up to `most` bytes; 0 if there is none.
   size_t longest(std::string_view text, size_t most) const {
     most = std::min(text.size(), most);
     if (most >= kHead) most = std::min(most, std::max<size_t>(kHead - 1, most_bytes_[head_of(text)]));
@@ -75,7 +75,7 @@ struct Vocabulary {
     return hash * 0x9E3779B1u >> (32 - kHeadBits);
   }
 
-  // The most bytes of tokens with these first bytes, by a hash of those; 255 for more.
+  // The maximum length of tokens with these first bytes, by a hash of them; 255 for more.
   std::vector<uint8_t> most_bytes_ = std::vector<uint8_t>(size_t{1} << kHeadBits);
   std::unordered_map<std::string_view, int32_t> index_;
 };

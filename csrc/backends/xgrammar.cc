@@ -36,7 +36,7 @@ bool to_bool(const Any& any) {
   return any.as_int != 0;
 }
 
-// A counted reference to a matcher of xgrammar.
+// A counted reference to an xgrammar matcher.
 class Handle {
  public:
   Handle(std::shared_ptr<const XGrammarLibrary> library, Object* owned)
@@ -101,7 +101,7 @@ class XGrammarGrammar final : public CompiledGrammar {
                   Object* owned)
       : vocabulary_(std::move(vocabulary)), pattern_(std::move(library), owned) {}
 
-  // Matchers are forked here rather than made in Python, so no Python object is ever tied to one.
+  // Matchers are forked here and not made in Python, so no Python object is ever tied to one.
   std::shared_ptr<LibraryMatcher> matcher() override {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto& library = pattern_.library();

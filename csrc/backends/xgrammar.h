@@ -1,5 +1,5 @@
-// Owns the native adapter of xgrammar: its matcher methods are functions in the TVM-FFI type table, found by name and
-// called with no interpreter involved, from any thread.
+// Owns the native adapter of xgrammar: its matcher methods are functions in the TVM-FFI type table, which are found by
+// name and called from any thread, without the interpreter.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace specguide {
 
 class XGrammarLibrary {
  public:
-  // Throws std::runtime_error with the reason when the interface does not resolve.
+  // Throws std::runtime_error with the reason if the interface cannot be resolved.
   explicit XGrammarLibrary(const std::string& tvm_ffi_path);
 
-  // A compiled grammar from the TVM-FFI handle of a matcher at its start, which is the pattern of all its matchers.
-  // Throws std::runtime_error when the handle is of another type.
+  // A compiled grammar, from the TVM-FFI handle of a matcher at its start, which all its matchers are forked from.
+  // Throws std::runtime_error if the handle has another type.
   static std::shared_ptr<CompiledGrammar> grammar(std::shared_ptr<const XGrammarLibrary> library,
                                                   std::shared_ptr<const Vocabulary> vocabulary, void* handle);
 

@@ -11,20 +11,20 @@ namespace specguide {
 
 namespace {
 
-// The keys that one token sees: where they lie in the cache, counted in tokens.
+// The keys that one token sees, as places in the cache, counted in tokens.
 class SeenKeys {
  public:
   SeenKeys(const AttentionPass& pass, int64_t window) : pass_(pass), window_(window) {}
 
-  // Token `token` of the pass, the `index`-th of the `query_len` of sequence `seq`.
+  // For token `token` of the pass, which is number `index` of the `query_len` tokens of sequence `seq`.
   const std::vector<int64_t>& find(int64_t seq, int64_t token, int64_t index, int64_t query_len) {
     const int64_t num_keys = std::min<int64_t>(pass_.seq_lens[seq], pass_.max_pages * pass_.page_size);
     const int64_t num_last = pass_.ancestors ? pass_.num_nodes : query_len;
-    const int64_t before = pass_.seq_lens[seq] - num_last;  // keys of no mask
+    const int64_t before = pass_.seq_lens[seq] - num_last;  // keys to which no mask applies
     const uint8_t* ancestors = pass_.ancestors ? pass_.ancestors + (seq * query_len + index) * num_last : nullptr;
     const int64_t* last_positions =
         ancestors ? pass_.node_positions + seq * num_last : pass_.position_ids + token - index;
-    const int64_t first_position = pass_.position_ids[token] - window_;  // the last that is too far
+    const int64_t first_position = pass_.position_ids[token] - window_;  // the last position outside the window
     places_.clear();
     for (int64_t key = 0; key < num_keys; ++key) {
       const int64_t own = key - before;
@@ -36,7 +36,7 @@ class SeenKeys {
   }
 
  private:
-  // A draft that stands where its sequence has no page is nobody's: any page will do.
+  // A draft at a position without a page is never read, so any page will do.
   int64_t place(int64_t seq, int64_t key) const {
     const int64_t page = pass_.block_table[seq * pass_.table_stride + key / pass_.page_size];
     return std::max<int64_t>(page, 0) * pass_.page_size + key % pass_.page_size;
@@ -47,7 +47,7 @@ class SeenKeys {
   std::vector<int64_t> places_;
 };
 
-// Softmax of scores, in place, and of a sink beside them; the greatest is taken off first.
+// Softmax of scores, in place, with an optional sink; the maximum is subtracted first.
 void softmax(std::vector<float>& scores, const float* sink) {
   float most = sink ? *sink : -std::numeric_limits<float>::infinity();
   for (const float score : scores) most = std::max(most, score);
@@ -68,7 +68,7 @@ int64_t AttentionPass::num_pairs() const {
 
 void attend(const AttentionPass& pass, const AttentionLayer& layer) {
   const int64_t dim = layer.head_dim, group = layer.num_heads / layer.num_kv_heads;
-  const int64_t stride = layer.num_kv_heads * dim;  // of a token's keys
+  const int64_t stride = layer.num_kv_heads * dim;  // stride between tokens in the cache
   SeenKeys seen(pass, layer.window);
   std::vector<float> weights;
   for (int64_t seq = 0; seq < pass.num_seqs; ++seq) {

@@ -1,25 +1,25 @@
-// Owns attention of few tokens over the paged cache on a CPU, in float32; keys and values are read where they lie.
+// Owns float32 attention of few tokens over the paged cache on a CPU; keys and values are read in place.
 #pragma once
 
 #include <cstdint>
 
 namespace specguide {
 
-// Where the tokens of a pass stand; the arrays are those of a ForwardContext (kernels/attention/interface.py).
+// The tokens and sequences of a pass; the arrays are those of a ForwardContext (kernels/attention/interface.py).
 struct AttentionPass {
   const int64_t* position_ids = nullptr;     // [T]
   const int32_t* block_table = nullptr;      // [num_seqs, max_pages], rows table_stride apart
   const int32_t* query_start_loc = nullptr;  // [num_seqs + 1]
   const int32_t* seq_lens = nullptr;         // [num_seqs]
   const uint8_t* ancestors = nullptr;        // [num_seqs, Q, num_nodes]; null: causal
-  const int64_t* node_positions = nullptr;   // [num_seqs, num_nodes], beside ancestors
+  const int64_t* node_positions = nullptr;   // [num_seqs, num_nodes], given together with ancestors
   int64_t num_seqs = 0;
   int64_t max_pages = 0;
   int64_t table_stride = 0;
   int64_t page_size = 0;
   int64_t num_nodes = 0;
 
-  // Pairs of a token and a key of its sequence: how much there is to do.
+  // Pairs of a token and a key of its sequence, as a measure of the work.
   int64_t num_pairs() const;
 };
 
@@ -37,7 +37,7 @@ struct AttentionLayer {
   float scale = 1;
 };
 
-// See AttentionPlan.run (kernels/attention/interface.py); a token that sees nothing gets zeros.
+// See AttentionPlan.run (kernels/attention/interface.py); a token that sees no key gets zeros.
 void attend(const AttentionPass& pass, const AttentionLayer& layer);
 
 }  // namespace specguide

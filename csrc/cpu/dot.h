@@ -1,11 +1,11 @@
-// Owns the loops over a row of floats that a compiler makes vectors of.
+// Owns the loops over a row of floats in a form that compilers vectorise.
 #pragma once
 
 #include <cstdint>
 
 namespace specguide {
 
-// The dot product, in eight sums side by side: a single one would have to be made in order.
+// The dot product, as eight parallel sums; a single sum would have to be computed in order.
 inline float dot(const float* left, const float* right, int64_t size) {
   constexpr int64_t kLanes = 8;
   float sums[kLanes] = {};

@@ -11,7 +11,7 @@ namespace specguide {
 
 namespace {
 
-// Rotates one head, whose halves are the two axes. The first half of the sine is negated already.
+// Rotates one head, whose two halves are the two axes. The first half of the sines is already negated.
 void rotate(const float* head, const float* rotary, float* output, int64_t dim) {
   const float *cosine = rotary, *sine = rotary + dim;
   const int64_t half = dim / 2;
@@ -21,7 +21,7 @@ void rotate(const float* head, const float* rotary, float* output, int64_t dim) 
   }
 }
 
-// A NaN is never chosen: no comparison finds it greater.
+// A NaN is never chosen, because no comparison finds it greater.
 int32_t chosen(const float* logits, const int32_t* row, const ChosenRows& all) {
   float best = -std::numeric_limits<float>::infinity();
   int64_t place = -1;

@@ -1,4 +1,4 @@
-// Owns what a layer does beside its products and its attention, and the choice of a token, on a CPU: float32, few rows.
+// Owns a layer's operations other than products and attention, and the choice of a token, on a CPU: float32, few rows.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct NormRows {
 
 void norm(const NormRows& rows);
 
-// Twin: rope_and_store of kernels/pointwise.py, of heads in halves.
+// Twin: rope_and_store of kernels/pointwise.py, for heads in the halves layout.
 struct RotatedRows {
   const float* query_key = nullptr;       // [rows, num_heads + num_kv_heads, head_dim], tokens query_key_stride apart
   const float* value = nullptr;           // [rows, num_kv_heads, head_dim], tokens value_stride apart
@@ -45,8 +45,8 @@ struct ChosenRows {
   const float* logits = nullptr;        // [rows, size]
   const int32_t* bitmask = nullptr;     // [any, words]; null: all are free
   const uint8_t* guided = nullptr;      // [any]
-  const int64_t* row_ids = nullptr;     // [rows], of the bitmask
-  const int32_t* target_ids = nullptr;  // [size]; null: a column is its token
+  const int64_t* row_ids = nullptr;     // [rows], indices into the bitmask
+  const int32_t* target_ids = nullptr;  // [size]; null: a column is its own token
   int32_t* tokens = nullptr;            // [rows]
   int64_t rows = 0;
   int64_t size = 0;

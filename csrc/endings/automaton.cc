@@ -26,7 +26,7 @@ Automaton::Automaton(std::shared_ptr<const Network> network, std::shared_ptr<Aut
   pool_->enter(*this);
 }
 
-// Gives the memory back, too.
+// It also releases the memory.
 void Automaton::forget() {
   std::vector<Known>().swap(states_);
   std::vector<Stack>(1).swap(stacks_);
@@ -44,12 +44,12 @@ void Automaton::forget() {
   ++epoch_;
 }
 
-// Goes from places to those that follow without a byte.
+// Adds the places that are reached without reading a byte.
 class Automaton::Closure {
  public:
   Closure(const Network& network, std::vector<Stack>& stacks) : network_(network), stacks_(stacks) {}
 
-  // Places at the end of a rule go on behind it, and places before calls stay there.
+  // Places at the end of a rule continue behind it, and places before calls stay there.
   Kernel kernel_of(const Items& raw) {
     enters_ = false;
     for (const Item& item : raw) add(item);
@@ -61,7 +61,7 @@ class Automaton::Closure {
     return found;
   }
 
-  // All places before a byte, the rules that calls enter included.
+  // All places before a byte, including those in the rules that calls enter.
   Items scans_of(const Kernel& kernel) {
     enters_ = true;
     may_end_ = kernel.may_end;
@@ -82,7 +82,7 @@ class Automaton::Closure {
   // A rule that is entered here.
   struct Entered {
     int32_t rule, stack;
-    bool is_empty = false;  // its text may be
+    bool is_empty = false;  // whether its text may be empty
   };
 
   bool stays(const Item& item) const {
@@ -141,7 +141,7 @@ class Automaton::Closure {
     if (entered.is_empty) waiting_.push_back(behind);
   }
 
-  // Whether nothing of its rule follows a call that has been made so often.
+  // Whether nothing of the rule follows a call that has been made `done` times.
   bool ends_rule(const Network::Node& node, int32_t done) const {
     return done == node.most && network_[node.next[0]].kind == NodeKind::kFinal;
   }
@@ -156,7 +156,8 @@ class Automaton::Closure {
     return entered_.back();
   }
 
-  // A rule may have been entered within itself, so that it is asked for what is not known yet: until nothing changes.
+  // A rule may be entered within itself, so that its value depends on one that is not known yet: repeats until nothing
+  // changes.
   void find_least() {
     for (const Entered& entered : entered_) stacks_[static_cast<size_t>(entered.stack)].least = Network::kNever;
     for (bool has_changed = true; has_changed;) {
@@ -244,15 +245,15 @@ Automaton::State Automaton::state_of(Items raw) {
   key.push_back({kernel.may_end ? 1 : 0, 0, 0});
   const auto found = index_.find(key);
   if (found != index_.end()) return found->second;
-  if (num_bytes_ > 2 * kMostBytes) return lose_track();  // until the next walk, which begins anew
+  if (num_bytes_ > 2 * kMostBytes) return lose_track();  // until the next walk, which starts afresh
   const State state = add(kernel);
   num_bytes_ += key.size() * sizeof(Item) + 100;
   index_.emplace(std::move(key), state);
   return state;
 }
 
-// One of several stacks that lead on alike is kept, so that texts which were repeated in different ways meet. Those
-// that lead back to themselves stay as they are.
+// Stacks that lead on alike are merged into one, so that texts which were repeated in different ways reach the same
+// state. Stacks that lead back to themselves are not changed.
 void Automaton::share_stacks(size_t first, Items& scans) {
   std::vector<int32_t> shared(stacks_.size() - first, -1);  // by stack, once it is known
   const auto of = [&](int32_t stack) {

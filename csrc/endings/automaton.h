@@ -1,9 +1,9 @@
-// Owns where texts stand in a grammar: states that are found as they are first met, shared by all texts of the grammar,
-// and what the shortest way from each of them to the end takes.
+// Owns the states of texts in a grammar, which are created when they are first reached and shared by all texts of the
+// grammar, and the length of the shortest way from each of them to the end.
 //
 // It is Earley's parser (1970) over a network of rules, made deterministic lazily: a state is a set of places in rules,
-// each with the state in which its rule was entered, so that texts which may go on alike meet in one state. What ends a
-// rule is entered in place of it (Leo 1991), which keeps repetitions in one state.
+// each with the state in which its rule was entered, so that texts that may continue alike reach the same state. A call
+// at the end of a rule replaces that rule (Leo 1991), which keeps repetitions in one state.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ namespace specguide {
 
 class Automaton {
  public:
-  // The number of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
+  // The number of a state. It is valid until `epoch` changes: states that take too much memory are dropped.
   using State = int32_t;
-  static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
+  static constexpr State kDead = -1;  // no text of the grammar begins so, or it may be in too many places to track
   static constexpr size_t kMostBytes = size_t{32} << 20;
   static constexpr size_t kMostRowBytes = kMostBytes / 2;
-  static constexpr size_t kMostPlaces = 1'000;    // that one state has, without those in the rules that it enters
-  static constexpr size_t kMostEntered = 40'000;  // that one state has in all
+  static constexpr size_t kMostPlaces = 1'000;    // of one state, without those in the rules that it enters
+  static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
   Automaton(std::shared_ptr<const Network> network, std::shared_ptr<AutomatonPool> pool);
   ~Automaton() { pool_->leave(*this); }
@@ -42,8 +42,8 @@ class Automaton {
 
   const Network& network() const { return *network_; }
 
-  // Looks at what walks have found, beside other looks; it answers nothing where no walk has been. A look is of one
-  // epoch, as a walk is.
+  // Reads what walks have found, concurrently with other looks; it knows nothing where no walk has been. Like a walk, a
+  // look belongs to one epoch.
   class Look {
    public:
     explicit Look(Automaton& automaton);
@@ -52,9 +52,9 @@ class Automaton {
 
     int64_t epoch() const { return automaton_.epoch_; }
     std::optional<State> step(State state, std::string_view bytes) const;
-    // Copies the row of this state, if at most `most` tokens are missing behind each of its tokens; false otherwise.
+    // Copies this state's row if at most `most` tokens are missing behind each of its tokens; false otherwise.
     bool copy_row(State state, int64_t most, FilledRow& row) const;
-    // Whether such a row has the token.
+    // Whether that row has the token.
     std::optional<bool> allows(State state, int32_t token) const;
 
    private:
@@ -62,7 +62,7 @@ class Automaton {
     const Automaton& automaton_;
   };
 
-  // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
+  // Usable from several threads: each walk holds a lock. It must begin again if the epoch has changed.
   class Walk {
    public:
     explicit Walk(Automaton& automaton)
@@ -77,32 +77,34 @@ class Automaton {
     Walk& operator=(const Walk&) = delete;
 
     int64_t epoch() const { return automaton_.epoch_; }
-    // Whether a state with too many places was met.
+    // Whether it met a state with too many places.
     bool has_lost_track() const { return automaton_.has_lost_track_; }
     // The state of the empty text.
     State start();
     State step(State state, uint8_t byte) { return automaton_.step(state, byte); }
     State step(State state, std::string_view bytes);
     bool may_end(State state) const { return automaton_.states_[static_cast<size_t>(state)].may_end; }
-    // Tokens of the shortest text from here to an end, the end token not counted; Network::kNever where there is none.
+    // Tokens of the shortest text from here to an end, without the end token; Network::kNever if there is none.
     int64_t least(State state) const { return automaton_.states_[static_cast<size_t>(state)].least; }
     // Whether at most `most` tokens are missing behind each token that may follow, as far as is known.
     bool all_endable(State state, int64_t most) const {
       return is_endable(automaton_.states_[static_cast<size_t>(state)], most);
     }
-    // Takes tokens out of a row behind which more than `most` are missing, and then those that may not follow, too.
+    // Removes from a row the tokens behind which more than `most` are missing; if there are any, it also removes those
+    // that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
-    // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only
-    // where the automaton has the texts of its grammar and no others.
+    // Copies the row that a matcher filled in this state or one that continues alike; false if none was kept. Only if
+    // the automaton has exactly the texts of its grammar.
     bool copy_row(State state, const TokenTrie& trie, FilledRow& row);
-    // Keeps what a matcher has filled in this state, if there is room.
+    // Keeps the row that a matcher filled in this state, if there is room.
     void keep_row(State state, FilledRow& row, size_t num_words);
-    // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and
-    // however often they were there; false where none was.
+    // Copies the row that was last kept in a state with the same places of rules, whatever is behind these places and
+    // however often they were repeated; false if there is none.
     bool copy_like_row(State state, FilledRow& row) const;
-    // Whether such a row allows a token of num_bytes; nothing where it does not tell.
+    // Whether such a row allows a token of num_bytes; none if it does not tell.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
-    // The fewest tokens that are missing behind any token of a row; Network::kNever where none of these may follow.
+    // The minimum number of tokens missing behind any token of a row; Network::kNever if none of these tokens may
+    // follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
    private:
@@ -139,31 +141,32 @@ class Automaton {
   };
 
   static constexpr size_t kEndless = SIZE_MAX;
-  // A kind that like states, or like stacks, share, and the number of bytes behind them for which they are alike.
+  // A kind that similar states, or similar stacks, share, and the number of bytes for which they continue alike.
   struct Likeness {
     int32_t kind = kUnknown;
     size_t reach = kEndless;
   };
 
-  // A rule entered in a state: the places behind the rule where the text goes on.
+  // A rule entered in a state: the places behind the rule where the text continues.
   struct Stack {
     Items returns;
     int64_t least = 0;    // tokens missing behind the rule to the end
-    int64_t ceiling = 0;  // the most that are missing anywhere behind the rule
+    int64_t ceiling = 0;  // the most tokens that are missing anywhere behind the rule
   };
 
   struct Known {
-    Items scans;  // before a byte
+    Items scans;  // places before a byte
     bool may_end = false;
-    int32_t row = -1;  // index of its own row in `rows_`; -1 where none is kept
+    int32_t row = -1;  // index of its own row in `rows_`; -1 if none is kept
     int64_t least = Network::kNever;
-    // Most tokens that are missing behind a token that may follow: by a bound, and as found once all have been seen.
+    // Most tokens missing behind any token that may follow: an upper bound, and the exact value once all have been
+    // seen.
     int64_t ceiling = 0, worst = Network::kNever;
-    std::vector<State> next;  // by class of byte
+    std::vector<State> next;  // by byte class
     Likeness likeness;
   };
 
-  // A row that was filled, with its content as in FilledRow.
+  // A filled row; its content is numbered as in FilledRow.
   struct KeptRow {
     std::vector<int32_t> words;
     int64_t content;
@@ -175,14 +178,14 @@ class Automaton {
     }
   };
 
-  // A row for several states that go on alike; a matcher has filled it in one of them. In all that go on alike for
-  // `reach` bytes it is right for tokens of at most `reach` bytes.
+  // A row for several states that continue alike; a matcher filled it in one of them. In all states that continue alike
+  // for `reach` bytes it is correct for tokens of at most `reach` bytes.
   struct SharedRow {
     int32_t row = -1;  // index in `rows_`; -1: none yet
     size_t reach = 0;
   };
 
-  // How many tokens are missing behind each token that may follow: behind most of them as many.
+  // How many tokens are missing behind each token that may follow; for most of them it is the same number.
   struct Missing {
     struct Other {
       int64_t num_missing;
@@ -193,13 +196,13 @@ class Automaton {
     std::vector<Other> others;     // the other tokens, those with the fewest first
   };
 
-  // Tokens that follow each other in the trie, behind each of which as many are missing.
+  // Consecutive tokens of the trie with the same number of missing tokens.
   struct Run {
     int64_t num_missing;
-    int32_t first, last;  // indices in the trie's tokens, the last one not among them
+    int32_t first, last;  // indices in the trie's tokens, `last` not included
   };
 
-  // Places before a byte or a call, and whether the text may end; without what the calls lead to.
+  // Places before a byte or a call, and whether the text may end; without the places inside called rules.
   struct Kernel {
     Items items;
     bool may_end = false;
@@ -240,14 +243,14 @@ class Automaton {
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   std::vector<Likeness> stack_likeness_;
   std::vector<SharedRow> shared_rows_;  // by kind
-  std::vector<KeptRow> rows_;  // no two alike: few rows of many states differ
+  std::vector<KeptRow> rows_;  // all different: few rows differ among many states
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
-  std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
-  std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone
+  std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them similar
+  std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // in `rows_`, by places of rules alone
   std::unordered_map<State, Missing> missing_;                  // of states in which texts had to end soon
   size_t num_bytes_ = 0;
-  size_t num_row_bytes_ = 0;  // of them
-  size_t num_counted_ = 0;  // of num_bytes_, as the pool has counted; the pool owns this member
+  size_t num_row_bytes_ = 0;  // bytes of rows_
+  size_t num_counted_ = 0;  // the part of num_bytes_ that the pool has counted; the pool owns this member
   std::atomic<int64_t> last_walk_{-1};
   int64_t epoch_ = 0;
   State start_ = kUnknown;

@@ -1,4 +1,4 @@
-// Owns what is read of an automaton beside other readers: see automaton.h.
+// Owns the concurrent reads of an automaton: see automaton.h.
 #include <algorithm>
 #include <chrono>
 
@@ -10,7 +10,7 @@ namespace specguide {
 
 namespace {
 
-// Spins before it sleeps: what walks do takes microseconds, as a rule.
+// Spins before it sleeps, because walks usually hold the lock only for microseconds.
 std::shared_lock<std::shared_mutex> shared(std::shared_mutex& mutex) {
   constexpr std::chrono::microseconds kLongestSpin{50};
   std::shared_lock<std::shared_mutex> lock(mutex, std::try_to_lock);

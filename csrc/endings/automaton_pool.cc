@@ -30,8 +30,8 @@ void AutomatonPool::count(Automaton& automaton) {
   if (num_bytes_ > most_bytes_) make_room(automaton);
 }
 
-// Forgets down to three quarters, so that this is seldom done. An automaton that is walked is let be: it takes no more
-// than its own bound.
+// Drops states down to three quarters of the bound, so that this is rarely done. The automaton that is being walked is
+// left alone: it has its own bound.
 void AutomatonPool::make_room(const Automaton& walked) {
   std::vector<std::pair<int64_t, Automaton*>> by_walk;
   for (Automaton* automaton : automata_) {

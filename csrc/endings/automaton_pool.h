@@ -1,4 +1,4 @@
-// Owns how much memory automata take together: beyond a bound those that were walked longest ago forget their states.
+// Owns the memory bound of all automata together: beyond it, the least recently walked automata drop their states.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,12 @@ namespace specguide {
 
 class Automaton;
 
-// Safe to call from several threads.
+// Thread-safe.
 class AutomatonPool {
  public:
   explicit AutomatonPool(size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // Bytes that the automata took at the end of their last walks.
+  // Bytes that the automata used at the end of their last walks.
   size_t num_bytes();
 
  private:

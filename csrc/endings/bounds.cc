@@ -50,11 +50,11 @@ class Finder {
   struct Rule {
     const Expression* expression = nullptr;
     int64_t least = kUnknown, longest = kUnknown;  // bytes of its texts
-    int64_t missing = 0;                           // within it, to its end, but for what `calls` add
-    std::vector<std::pair<const Rule*, int64_t>> calls{};  // and bytes behind each
+    int64_t missing = 0;                           // inside it, to its end, without what `calls` add
+    std::vector<std::pair<const Rule*, int64_t>> calls{};  // and the bytes behind each
   };
 
-  // A rule that is asked for within itself is not known yet.
+  // A rule that is asked for while it is computed is not known yet.
   const Rule& rule(const std::string& name) {
     const auto [found, is_new] = rules_.try_emplace(name);
     Rule& one = found->second;
@@ -69,7 +69,7 @@ class Finder {
     return one;
   }
 
-  // Finds `least` of the rules that were asked for within themselves, which was not known then.
+  // Finds `least` of the rules that were asked for while they were computed.
   void find_rest_of_least() {
     for (bool has_changed = true; has_changed;) {
       has_changed = false;
@@ -156,7 +156,7 @@ class Finder {
     return kUnknown;
   }
 
-  // The most that may be missing within a part to the end of its rule, with so much behind the part.
+  // The most that may be missing from inside a part to the end of its rule, with `behind` bytes after the part.
   void add_inside(const Expression& part, int64_t behind, Rule& of) {
     switch (part.kind) {
       case Kind::kRule:
@@ -175,7 +175,7 @@ class Finder {
         if (part.most == 0) return;
         add_inside(part.parts[0], sum(behind, times(std::max(0, part.least - 1), least(part.parts[0]))), of);
         return;
-      case Kind::kFirst:  // what ends a text of the part ends it, or the text has ended before
+      case Kind::kFirst:  // what ends a text of the part ends it, unless the text has ended before
         add_inside(part.parts[0], behind, of);
         return;
       case Kind::kBoth:
@@ -205,8 +205,8 @@ class Finder {
     of.missing = std::max(of.missing, sum(most, behind));
   }
 
-  // Bytes of more characters, of a text that may have any number of them, with which it is none of those that are left
-  // out: it is longer than these, or has a character that these never have.
+  // How many more bytes make a text with unlimited characters differ from all texts that are excluded: it is then
+  // longer than these, or has a character that they never have.
   int64_t beyond(const Expression& both) {
     const Expression& first = resolved(both.parts[0], grammar_);
     if (first.kind != Kind::kSequence) return kUnknown;
@@ -234,7 +234,7 @@ class Finder {
     return times(sum(most, 1), std::max<int64_t>(1, step));
   }
 
-  // Any text of some characters that does not hold another one: it may end wherever it goes on.
+  // Any text of certain characters that does not contain another text: it may end wherever it may continue.
   bool is_text_without(const Expression& both) {
     if (both.parts.size() != 2 || both.parts[1].kind != Kind::kNot) return false;
     const Expression& any = resolved(both.parts[0], grammar_);
@@ -253,7 +253,7 @@ class Finder {
     return is_any_text(other) && are_same(any.parts[0].ranges, other.parts[0].ranges);
   }
 
-  // Each round lets rules that call each other be entered one deeper at least.
+  // With each round, rules that call each other may be entered at least one level deeper.
   void find_missing() {
     bool has_changed = true;
     for (int round = 0; round < Network::kMostEntered && has_changed; ++round) {
@@ -272,9 +272,9 @@ class Finder {
   const Grammar& grammar_;
   const Expression nothing_ = Expression::of(Kind::kChoice, {});
   ProductBounds& of_products_;
-  std::unordered_map<std::string, Rule> rules_;  // those that are reached
-  std::vector<Rule*> order_;                     // each behind those that it calls
-  int depth_ = 0;                                // of parts within each other, those of rules included
+  std::unordered_map<std::string, Rule> rules_;  // the rules that are reached
+  std::vector<Rule*> order_;                     // each after the rules that it calls
+  int depth_ = 0;                                // of nested parts, including those of rules
 };
 
 }  // namespace
@@ -282,7 +282,7 @@ class Finder {
 Bounds find_bounds(const Grammar& grammar, ProductBounds& of_products) {
   try {
     return Finder(grammar, of_products).all();
-  } catch (const std::invalid_argument&) {  // its rules lead too deep into each other
+  } catch (const std::invalid_argument&) {  // its rules are nested too deeply
     return {};
   }
 }

@@ -1,5 +1,5 @@
-// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a fifth of the time
-// in which a network is built, and is enough where there is room for much more.
+// Owns upper bounds for what texts of a grammar still need to end, computed from its expressions alone. This takes a
+// fifth of the time of building a network, and is enough if there is room for much more.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace specguide {
 
-// Bounds in bytes, each of which is one token at most where all bytes are tokens.
+// Bounds in bytes; if all bytes are tokens, each byte is at most one token.
 struct Bounds {
   static constexpr int64_t kUnknown = kEndless;
-  // Of a product that a network is not built of either: its first part stands for it.
+  // For a product that is also too large for a network, which uses its first part instead.
   static constexpr int64_t kTooLarge = 2 * kUnknown;
 
   int64_t least = kUnknown;    // bytes of the shortest text
-  int64_t missing = kUnknown;  // bytes missing behind the beginnings of texts that one token reaches
+  int64_t missing = kUnknown;  // bytes missing behind the beginnings of texts that one token can reach
 };
 
 class ProductBounds;

@@ -13,15 +13,15 @@
 
 namespace specguide {
 
-// What all networks of one grammar have in common.
+// What all networks of one grammar share.
 struct SharedParts {
   const Grammar& grammar;
   const Vocabulary& vocabulary;
   bool is_exact;  // so far
-  const bool has_surrogates = !is_exact;  // a library may take them
+  const bool has_surrogates = !is_exact;  // a library may accept them
   const ByteSet spellable = spellable_bytes(vocabulary);
   size_t num_states_left = kMostStatesOfProducts;  // of products
-  int depth = 0;                                   // of parts within each other, those of products included
+  int depth = 0;                                   // of nested parts, including those of products
   const std::shared_ptr<AutomatonPool> pool = std::make_shared<AutomatonPool>(SIZE_MAX);
   std::unordered_map<std::string, std::shared_ptr<Automaton>> named{};  // of rules that are factors of products
 };
@@ -88,7 +88,7 @@ class Builder {
     return rule;
   }
 
-  // The first node of an expression before `next`.
+  // The first node of an expression that continues at `next`.
   int32_t node(const Expression& expression, int32_t next, int32_t rule) {
     const Deeper deeper(shared_.depth);
     switch (expression.kind) {
@@ -127,7 +127,7 @@ class Builder {
     const Product found = product_of(expression);
     const std::optional<int32_t> added = add_product(*network_, rule, found, next, shared_.num_states_left);
     if (added) return *added;
-    // The product is too large. Its first part tells enough: the matcher knows the rest.
+    // The product is too large. Its first part is enough, because the matcher knows the rest.
     if (found.is_first || found.factors[0].is_not) {
       throw std::invalid_argument("a part of the grammar has too many states");
     }
@@ -135,7 +135,7 @@ class Builder {
     return node(expression.parts[0], next, rule);
   }
 
-  // The automaton of an expression alone; that of a rule serves all products, until it has found out too much.
+  // The automaton of a single expression; that of a rule is reused for all products, until it has grown too large.
   std::shared_ptr<Automaton> factor(const Expression& expression) {
     Builder builder(shared_);
     const auto automaton_of = [&](int32_t root) {

@@ -1,4 +1,4 @@
-// Owns the way from a grammar's expressions to a network.
+// Owns the translation of a grammar's expressions to a network.
 #pragma once
 
 #include <memory>
@@ -9,21 +9,21 @@
 
 namespace specguide {
 
-// The network of a grammar. is_exact: it has the texts of the grammar and no others; else it may have more. Throws
-// std::invalid_argument where a rule is missing, and where parts are too large to be told.
+// The network of a grammar. is_exact: it has exactly the texts of the grammar; otherwise it may have more. Throws
+// std::invalid_argument if a rule is missing, or if parts are too large to represent.
 std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary,
                                              bool is_exact = false);
 
 struct SharedParts;
 
-// The products that a grammar's expressions of kBoth, kNot and kFirst are. What the automaton of one factor finds out
-// serves other products, too.
+// The products that a grammar's expressions of kBoth, kNot and kFirst stand for. What the automaton of a factor finds
+// out is reused by other products.
 class Products {
  public:
   Products(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact);
   ~Products();
 
-  // The product of an expression. Throws std::invalid_argument as build_network does.
+  // The product of an expression. Throws std::invalid_argument like build_network.
   Product of(const Expression& expression);
 
  private:

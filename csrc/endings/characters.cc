@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Expression::Kind;
 
-constexpr int kDeepest = 64;   // part of a part
-constexpr int kMostNames = 8;  // behind each other
+constexpr int kDeepest = 64;   // nesting of parts
+constexpr int kMostNames = 8;  // names that stand for names
 
 void add_ranges(const Expression& one, Ascii& found) {
   for (const CodeRange& range : one.ranges) {
@@ -20,7 +20,7 @@ void add_ranges(const Expression& one, Ascii& found) {
   }
 }
 
-using Seen = std::unordered_set<const Expression*>;  // each is looked at once, however many lead to it
+using Seen = std::unordered_set<const Expression*>;  // each is visited once, however many lead to it
 
 bool add(const Expression& part, const Grammar& grammar, Ascii& used, Seen& seen, int depth) {
   if (depth == 0) return false;

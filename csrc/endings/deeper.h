@@ -1,11 +1,11 @@
-// Owns the limit to calls that lead into each other, as the parts of a grammar do, before the stack ends.
+// Owns the limit of recursion, which follows the nested parts of a grammar, before the stack overflows.
 #pragma once
 
 #include <stdexcept>
 
 namespace specguide {
 
-// One more call within the calls of a kind that lead into each other, which must not come to the stack's end.
+// One more level of a kind of recursive calls, which must not exhaust the stack.
 class Deeper {
  public:
   static constexpr int kMost = 2'000;

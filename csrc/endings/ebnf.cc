@@ -26,7 +26,7 @@ class EbnfReader : private Scanner {
   }
 
  private:
-  // Whether a name stands here that begins a rule.
+  // Whether a name here begins a rule.
   bool begins_rule() {
     const size_t begin = at_;
     while (at_ < text_.size() && may_name(text_[at_])) ++at_;
@@ -74,8 +74,8 @@ class EbnfReader : private Scanner {
     return found;
   }
 
-  // The option `json_string` says that the text stands within a JSON string. It forbids some characters, and brings no
-  // end nearer.
+  // The option `json_string` says that the text is inside a JSON string. It forbids some characters, and never makes
+  // the nearest end nearer.
   Expression regex() {
     const std::string pattern = quoted();
     while (take(",")) {
@@ -99,7 +99,7 @@ class EbnfReader : private Scanner {
 
   uint32_t member() { return take_here("\\") ? escaped() : character(); }
 
-  // The text of a literal, behind its first quotation mark.
+  // The text of a literal, behind its opening quotation mark.
   std::string literal() {
     std::string found;
     while (!take_here("\"")) append_utf8(found, member());

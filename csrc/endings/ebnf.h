@@ -1,7 +1,7 @@
-// Owns the reading of EBNF, as xgrammar writes and reads it.
+// Owns the reading of EBNF in xgrammar's dialect.
 //
-// Source: xgrammar docs, "EBNF Grammar"; its printed form, with repetitions {m, n} of which n may be -1, lookaheads
-// (= …), which are no part of the text, Regex("…"), and TagDispatch(…), free text with grammars behind triggers.
+// Source: xgrammar docs, "EBNF Grammar"; its printed form, with repetitions {m, n} in which n may be -1, lookaheads
+// (= …), which are not part of the text, Regex("…"), and TagDispatch(…), free text with grammars behind triggers.
 #pragma once
 
 #include <string_view>

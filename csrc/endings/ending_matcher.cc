@@ -44,7 +44,7 @@ std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
   return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
 }
 
-// Whether a token is accepted, by a row that is kept for the state of the text.
+// Whether a token is accepted, according to a row that is kept for the text's state.
 std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
@@ -52,7 +52,7 @@ std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
   return look.allows(*state, token);
 }
 
-// Answers by the automaton where no row tells: the automaton may lead on where a matcher does not.
+// If no row tells, the automaton answers. That is a guess: it may allow what the matcher refuses.
 Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
   const bool may_guess = is_exact() && vocabulary().is_text(token) && !inner_->is_terminated();
   const std::optional<bool> known = may_guess ? known_to_accept(token) : std::nullopt;
@@ -141,7 +141,7 @@ void EndingMatcher::refill(FilledRow& row) {
   if (num_spare_ == 0 || !add_found(row.words, most)) keep_least(row.words);
 }
 
-// Copies the row of the state of the text, if the text may end in time behind all tokens of that row.
+// Copies the row of the text's state, if the text may end in time behind all tokens of that row.
 bool EndingMatcher::copy_seen_row(FilledRow& row) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
@@ -150,7 +150,7 @@ bool EndingMatcher::copy_seen_row(FilledRow& row) {
   return true;
 }
 
-// Copies the row that was filled for another text which goes on alike; false where there is none.
+// Copies the row that was filled for another text which continues alike; false if there is none.
 bool EndingMatcher::copy_row(FilledRow& row) {
   Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
@@ -159,7 +159,7 @@ bool EndingMatcher::copy_row(FilledRow& row) {
   return true;
 }
 
-// Leaves in `row` the tokens behind which at most `most` are missing, and the end tokens of row_; false where none is
+// Leaves in `row` the tokens behind which at most `most` are missing, and the end tokens of row_; false if none is
 // left.
 bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
   walk.keep_endable(state, *endings_->trie, most, row);
@@ -169,14 +169,14 @@ bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, 
   return !is_empty(row, static_cast<size_t>(vocabulary().num_words()));
 }
 
-// Writes to `row` the tokens of row_ behind which the nearest end is. No way that the matcher goes ends in time, and
-// these are late by the least.
+// Writes to `row` the tokens of row_ with the nearest end behind them. No way that the matcher allows ends in time, and
+// these exceed the limit the least.
 void EndingMatcher::keep_least(int32_t* row) {
   std::copy(row_.begin(), row_.end(), row);
   keep_nearest(row, Network::kNever - 1);
 }
 
-// The state behind all tokens; it follows those that have come since the last call.
+// The state after all tokens; it advances by those that have come since the last call.
 Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
   if (epoch_ != walk.epoch()) {
     states_.assign(1, walk.start());
@@ -191,7 +191,7 @@ Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
   return states_.back();
 }
 
-// Nothing where no walk of this text or another one has been.
+// None if no walk, of this text or another one, has been here.
 std::optional<Automaton::State> EndingMatcher::here(const Automaton::Look& look) {
   if (epoch_ != look.epoch()) return std::nullopt;
   while (states_.size() <= tokens_.size()) {

@@ -1,5 +1,5 @@
-// Owns the guard of outputs that must end in time: it takes out of a matcher's rows the tokens behind which too many
-// would be missing to the grammar's end.
+// Owns the guard of outputs that must end in time: from a matcher's rows it removes the tokens behind which too many
+// tokens would be missing to the grammar's end.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace specguide {
 
-// What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the
-// text any more, or knows of no way that the matcher goes, it allows what the matcher does.
+// What a matcher allows, restricted so that the end token is among the first `max_tokens`. If the automaton has lost
+// track of the text, or knows no way that the matcher allows, everything that the matcher allows is allowed.
 //
-// Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else
-// it alone knows. Till then a row that it or another one has filled says what is accepted.
+// If rows are shared, the inner matcher is given tokens as late as possible: when a row is needed that nobody has
+// filled, or something else that only it knows. Until then a row that it or another matcher has filled says what is
+// accepted.
 //
-// Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the
-// last token only what is found to end in time is allowed, by the matcher's own rows.
+// If a guard removes ways to end that the automaton has, ends are `num_spare` tokens farther than the automaton says.
+// Near the last token only those tokens are allowed for which an end in time was found with the matcher's own rows.
 //
-// Of free text, which `may_go_on` behind the last token, that one may be any behind which the text may end: an end token
-// in its place would tell that nothing was cut off.
+// If free text may go on behind the last token (`may_go_on`), that token may be any one behind which the text may end:
+// an end token in its place would wrongly say that nothing was cut off.
 //
-// The first row goes by bounds where these tell enough; behind it, it waits till the ends are found.
+// The first row uses bounds if these are enough; later rows wait until the ends have been computed.
 class EndingMatcher final : public Matcher {
  public:
   EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
@@ -46,7 +47,7 @@ class EndingMatcher final : public Matcher {
                                         const Spelling& spelling) override;
   void begin_behind(int64_t num_tokens) override { num_before_ = num_tokens; }
 
-  // Number of tokens of an end from here on that is found in time, the end token included; -1 where none is.
+  // Number of tokens to an end from here that was found in time, the end token included; -1 if there is none.
   int64_t found_end();
 
  private:
@@ -56,8 +57,8 @@ class EndingMatcher final : public Matcher {
   bool is_exact() { return knows_ends() && automaton_->network().is_exact(); }
   bool knows_ends();
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
-  // Most tokens that may be missing behind the next one, such that the end token is left behind them; behind the last
-  // one none, and the end token need not follow where the text may go on.
+  // Most tokens that may be missing behind the next one so that the end token still fits after them. Behind the last
+  // token it is none, and no end token need follow if the text may go on.
   int64_t most_missing() const { return may_go_on_ && num_left() == 1 ? 0 : num_left() - 2; }
   Automaton::State here(Automaton::Walk& walk);
   std::optional<Automaton::State> here(const Automaton::Look& look);
@@ -80,9 +81,9 @@ class EndingMatcher final : public Matcher {
   Automaton* automaton_ = nullptr;  // null until it is built
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;
-  size_t num_guessed_ = 0;  // number of the last tokens that were taken by a guess
-  size_t num_given_ = 0;  // number of tokens that were given to the matcher
-  std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and behind the last
+  size_t num_guessed_ = 0;  // number of the last tokens that were accepted by a guess
+  size_t num_given_ = 0;  // number of tokens that the inner matcher has been given
+  std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and after the last
   std::vector<int32_t> row_;
 };
 

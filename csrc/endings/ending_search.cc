@@ -1,4 +1,4 @@
-// Owns the search for ends that a matcher really allows, where its grammar's automaton knows too little.
+// Owns the search for ends with the matcher's own rows, for grammars whose automaton knows too little.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace specguide {
 
 namespace {
 
-// The first token that a row allows, from one on; -1 where there is none.
+// The first token from `from` on that a row allows; -1 if there is none.
 int32_t next_token(const std::vector<int32_t>& row, int32_t from) {
   for (size_t word = static_cast<size_t>(from) / 32; word < row.size(); ++word) {
     const auto bits = static_cast<uint32_t>(row[word]);
@@ -21,7 +21,7 @@ int32_t next_token(const std::vector<int32_t>& row, int32_t from) {
 
 }  // namespace
 
-// Keeps the tokens of a row behind which the fewest are missing; false where these are more than `most`.
+// Keeps the tokens of a row with the fewest tokens missing behind them; false if that is more than `most`.
 bool EndingMatcher::keep_nearest(int32_t* row, int64_t most) {
   Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
@@ -33,7 +33,7 @@ bool EndingMatcher::keep_nearest(int32_t* row, int64_t most) {
 }
 
 // Adds to `row` a few tokens of row_ behind which an end is found in time; those with the nearest ends are tried first.
-// False where the row has none then.
+// False if the row is then empty.
 bool EndingMatcher::add_found(int32_t* row, int64_t most) {
   const bool has_some = !is_empty(row, static_cast<size_t>(vocabulary().num_words()));
   std::vector<int32_t> nearest = row_;
@@ -64,7 +64,7 @@ int64_t EndingMatcher::found_end() {
   return endings_->automaton() != nullptr && knows_ends() ? found_end(num_rows) : -1;
 }
 
-// num_rows: that may yet be filled
+// num_rows: number of rows that may still be filled
 int64_t EndingMatcher::found_end(int& num_rows) {
   if (num_left() < 1 || --num_rows < 0) return -1;
   catch_up();

@@ -41,7 +41,7 @@ void Endings::build() {
     automaton_.emplace(build_network(*grammar_, trie->vocabulary(), asks_exact_), pool_);
     known_.store(&*automaton_, std::memory_order_release);
   } catch (const std::invalid_argument&) {
-    // How its texts end is not known then; the matcher alone says what may follow.
+    // How its texts end is unknown then; the matcher alone says what may follow.
   }
   grammar_.reset();
   is_built_.store(true, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Owns the ends of a grammar: what its texts take to be ended. They may be found behind the grammar's first row.
+// Owns the ends of a grammar: what its texts need to end. They may be computed after the grammar's first row.
 #pragma once
 
 #include <atomic>
@@ -15,36 +15,36 @@
 
 namespace specguide {
 
-// It is shared by a grammar's matchers and safe to call from several threads.
+// It is shared by a grammar's matchers, and thread-safe.
 class Endings {
  public:
   Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
           std::shared_ptr<AutomatonPool> pool);
   // is_exact: see build_network
-  // may_wait: an automaton is built when it is asked for, where bounds tell enough till then
-  // Throws std::invalid_argument as build_network does, where the automaton is built at once.
+  // may_wait: the automaton is built when it is asked for, if bounds are enough until then
+  // Throws std::invalid_argument like build_network if the automaton is built at once.
   Endings(Grammar grammar, std::shared_ptr<const TokenTrie> trie_, std::shared_ptr<AutomatonPool> pool, bool is_exact,
           bool may_wait);
 
-  // Builds the automaton; who asks meanwhile waits.
+  // Builds the automaton; other callers wait meanwhile.
   void build();
-  // The automaton, which is built where it is not there. Null where it is too large.
+  // The automaton, which is built if necessary. Null if it is too large.
   Automaton* automaton();
-  // The automaton; null where it is not there yet, or never.
+  // The automaton; null if it does not exist yet, or never will.
   Automaton* known() const { return known_.load(std::memory_order_acquire); }
   bool is_built() const { return is_built_.load(std::memory_order_acquire); }
 
-  // Number of tokens of the shortest text, its end token included; -1 where none is known.
+  // Number of tokens of the shortest text, its end token included; -1 if none is known.
   int64_t num_least() { return num_missing(""); }
-  // A bound of num_least, known at once.
+  // An upper bound of num_least, known immediately.
   int64_t most_least();
   // The same behind the beginning of a text.
   int64_t num_missing(std::string_view text);
-  // Whether at most `most` tokens are missing behind each first token, as far as bounds tell.
+  // Whether at most `most` tokens are missing behind each first token, as far as the bounds tell.
   bool all_endable(int64_t most) const { return bounds_.missing <= most; }
-  // Whether no text ends; false where that is not known yet.
+  // Whether no text ends; false if that is not known yet.
   bool is_endless();
-  // Whether what one matcher fills is what all matchers allow in that state.
+  // Whether the row that one matcher fills is the same for all matchers in that state.
   bool is_exact() { return automaton() != nullptr && known()->network().is_exact(); }
 
   const std::shared_ptr<const TokenTrie> trie;

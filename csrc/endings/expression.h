@@ -1,4 +1,4 @@
-// Owns what stands on the right of a grammar's rule, whatever language it was written in.
+// Owns the right-hand side of a grammar's rule, independent of the language it was written in.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct CodeRange {
   uint32_t low, high;
 };
 
-// Free text up to one of some triggers, behind which a rule follows.
+// Free text up to one of some triggers, each of which is followed by a rule.
 //
 // triggers: texts, and the names of the rules behind them
 // goes_on:  whether free text follows again
-// excluded: texts that the free text does not hold
+// excluded: texts that the free text does not contain
 struct FreeText {
   std::vector<std::pair<std::string, std::string>> triggers;
   std::vector<std::string> excluded;
@@ -34,8 +34,8 @@ struct Expression {
     kSequence,
     kChoice,
     kRepeat,    // parts[0], `least` to `most` times; -1: any number
-    kBoth,      // texts that belong to all parts
-    kNot,       // texts that do not belong to parts[0]
+    kBoth,      // texts that all parts allow
+    kNot,       // texts that parts[0] does not allow
     kFirst,     // texts of parts[0] that do not begin with another one
     kFreeText,
   };
@@ -84,7 +84,7 @@ struct Expression {
     found.parts.push_back(std::move(then));
     return found;
   }
-  // A single part stands for itself, where it is a sequence, a choice or both.
+  // A single part of a sequence, of a choice or of kBoth stands for itself.
   static Expression of(Kind kind, std::vector<Expression> parts) {
     const bool is_list = kind == Kind::kSequence || kind == Kind::kChoice || kind == Kind::kBoth;
     if (is_list && parts.size() == 1) {
@@ -98,7 +98,7 @@ struct Expression {
   }
 };
 
-// A grammar: rules by name, and the name of that of the whole text.
+// A grammar: rules by name, and the name of the rule of the whole text.
 struct Grammar {
   std::unordered_map<std::string, Expression> rules;
   std::string root = "root";

@@ -11,7 +11,7 @@ namespace {
 using Node = Network::Node;
 using NodeKind = Network::Kind;
 
-// The longest end of the text that begins a word is a state (Aho and Corasick 1975).
+// A state is the longest suffix of the text that begins a word (Aho and Corasick 1975).
 struct Words {
   static constexpr int kNone = -1;
 
@@ -73,7 +73,7 @@ int32_t add_free_text(Network& network, int32_t rule, const FreeText& text, int3
   for (const auto& [trigger, name] : text.triggers) texts.push_back(trigger);
   texts.insert(texts.end(), text.excluded.begin(), text.excluded.end());
   const Words words(texts);
-  std::vector<int32_t> nodes;  // by state; each may end, or go on by a byte
+  std::vector<int32_t> nodes;  // by state; each may end, or continue by a byte
   for (size_t i = 0; i < words.states.size(); ++i) {
     Node node;
     node.kind = NodeKind::kSplit;

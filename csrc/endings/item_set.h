@@ -1,4 +1,4 @@
-// Owns the set of places that a step of an automaton goes through: filled and thrown away a thousand times a second.
+// Owns the set of places that a step of an automaton visits: it is filled and discarded a thousand times a second.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace specguide {
 
-// A set by open addressing, with room for twice as many items as there are. An Item has a `node` >= 0, `hash()` and
+// A set by open addressing, with room for twice as many items as it has. An Item has a `node` >= 0, `hash()` and
 // equality.
 template <typename Item>
 class ItemSet {
  public:
-  // Adds an item; false where it is there already.
+  // Adds an item; false if it is there already.
   bool insert(const Item& item) {
     if (2 * items_.size() >= slots_.size()) grow();
     int32_t& slot = slot_of(item);
@@ -22,7 +22,7 @@ class ItemSet {
     return true;
   }
 
-  // The items in the order in which they came.
+  // The items in the order in which they were added.
   const std::vector<Item>& items() const { return items_; }
   size_t size() const { return items_.size(); }
 
@@ -42,7 +42,7 @@ class ItemSet {
   }
 
   std::vector<Item> items_;
-  std::vector<int32_t> slots_ = std::vector<int32_t>(64, -1);  // as many as a power of two
+  std::vector<int32_t> slots_ = std::vector<int32_t>(64, -1);  // their number is a power of two
 };
 
 }  // namespace specguide

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Expression::Kind;
 
-constexpr const char* kSpace = "%ignore";  // no rule of a grammar has such a name
+constexpr const char* kSpace = "%ignore";  // no rule of a grammar has this name
 
 bool is_terminal(const std::string& name) {
   for (const char sign : name) {
@@ -24,7 +24,7 @@ bool is_terminal(const std::string& name) {
   return false;
 }
 
-// The rules of one block, and of those within it. Names of an inner block have its number before them.
+// The rules of one block, and of nested blocks. Names of a nested block have its number as prefix.
 class LarkReader : private LarkScanner {
  public:
   explicit LarkReader(std::string_view text) : LarkScanner(text) {}
@@ -39,12 +39,12 @@ class LarkReader : private LarkScanner {
  private:
   struct Block {
     std::string prefix;
-    bool has_space = false;  // by the rule kSpace
-    bool is_rule = true;     // the expression at hand is a rule's, not a terminal's
-    int depth = 0;           // of its expressions within those of other blocks
+    bool has_space = false;  // in the rule kSpace
+    bool is_rule = true;     // the present expression is a rule's, not a terminal's
+    int depth = 0;           // of its expressions inside those of other blocks
   };
 
-  // Reads a grammar to its end. Returns the name of the rule of its whole text.
+  // Reads a grammar to its end. Returns the name of the rule for its whole text.
   std::string block(bool is_inner, int depth) {
     Block outer = std::exchange(block_, Block{std::to_string(num_blocks_++) + "#"});
     block_.depth = depth;
@@ -60,12 +60,13 @@ class LarkReader : private LarkScanner {
 
   void put(const std::string& name, Expression expression) { rules_->insert_or_assign(name, std::move(expression)); }
 
-  // What is ignored must be known before the rules are read: each terminal may stand behind it. It is one rule.
+  // Reads what is ignored, before the rules are read, because every terminal may be followed by it. It becomes one
+  // rule.
   void read_ignored() {
     const size_t begin = at_;
     int depth = 0;
     std::vector<Expression> ignored;
-    int32_t most_ignored = -1;  // behind each other
+    int32_t most_ignored = -1;  // in a row
     while (at_ < text_.size() && depth >= 0) {
       skip_space();
       if (depth == 0 && take_here("%ignore")) {
@@ -209,7 +210,7 @@ class LarkReader : private LarkScanner {
     return is_terminal(name) ? behind_space(std::move(found)) : found;
   }
 
-  // One special token by its id, as the vocabulary of a grammar's ends spells it.
+  // One special token by its id, spelled as in the vocabulary of a grammar's endings.
   Expression special_term() {
     const std::string id = std::to_string(number());
     if (!take_here("]>")) fail("a set of special tokens");

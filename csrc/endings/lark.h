@@ -1,7 +1,8 @@
-// Owns the reading of Lark grammars, as llguidance takes them.
+// Owns the reading of Lark grammars in llguidance's dialect.
 //
-// Source: llguidance docs/syntax.md. What only chooses among texts is passed over (priorities, aliases, captures); what
-// is not told here is refused: JSON Schemas within a grammar, single tokens, and rules that end by a stop or a budget.
+// Source: llguidance docs/syntax.md. What only chooses among texts is skipped (priorities, aliases, captures). What is
+// not supported here is refused: JSON Schemas inside a grammar, single tokens, and rules that end by a stop or a
+// budget.
 #pragma once
 
 #include <string_view>

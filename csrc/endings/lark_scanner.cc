@@ -10,7 +10,7 @@ namespace specguide {
 
 namespace {
 
-// Of signs that are passed over: whether what begins with one is more than a sign.
+// Whether a sign that is skipped may begin something longer than a sign.
 bool matters(char sign) { return sign == '"' || sign == '/' || sign == '{' || sign == '}' || sign == '%'; }
 
 }  // namespace

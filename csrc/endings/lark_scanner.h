@@ -1,5 +1,4 @@
-// Owns the parts of a Lark grammar that hold no other part: heads of rules, strings, regular expressions, and what is
-// passed over.
+// Owns the elementary parts of a Lark grammar: heads of rules, strings, regular expressions, and what is skipped.
 #pragma once
 
 #include <string>
@@ -22,17 +21,17 @@ class LarkScanner : protected Scanner {
   // Name, attributes and priority before a colon.
   Head head();
   std::string rule_name();
-  // Whether a statement begins here. Signs are looked at, and nothing is read.
+  // Whether a statement begins here. It only looks ahead, and reads nothing.
   bool begins_statement();
 
-  // Goes over a string, a regular expression, or a sign, and what follows up to the next one that matters here.
+  // Skips a string, a regular expression, or a sign, and everything up to the next one that matters here.
   // depth: number of open braces
   void skip_part(int& depth);
-  // Goes over an opening brace, and all up to the one that closes it.
+  // Skips an opening brace, and everything up to the matching closing one.
   void skip_braces();
 
   std::string quoted();
-  // A term of a string, of a range of two, or of a string in any case.
+  // A term that is a string, a range of two strings, or a case-insensitive string.
   Expression string_term();
   // The term of a regular expression, behind its first slash.
   Expression regex_term();

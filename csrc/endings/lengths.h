@@ -1,4 +1,4 @@
-// Owns sums and products of lengths, which stop at the length of what has no end.
+// Owns sums and products of lengths, which saturate at the length that stands for "no end".
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// Owns which states of an automaton go on alike as far as a token reaches, and the rows that they share; see
+// Owns which states of an automaton continue alike for the length of a token, and the rows that they share; see
 // automaton.h.
 //
-// A string of at most 255 characters has a state for each number of them, and behind the 10th what may follow is what
-// may follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in
-// nothing else are of one kind. Tokens that reach to a bound are asked for one by one.
+// A string of at most 255 characters has a state for each number of characters, and what may follow is the same after
+// 10 characters as after 11. So counts that are far from their bounds are treated as equal: states that differ in
+// nothing else have the same kind. Tokens that could reach a bound are checked one by one.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -20,12 +20,12 @@ namespace {
 constexpr int32_t kFar = static_cast<int32_t>(TokenTrie::kLong) + 1;
 constexpr int32_t kUnbounded = kFar + 1;
 constexpr int32_t kNumCounts = kUnbounded + 1;
-constexpr int kMostStacks = 200;  // rules that are looked through; what is behind them is told apart
+constexpr int kMostStacks = 200;  // nested rules that are compared; what is behind them counts as different
 
 }  // namespace
 
-// A place with what it may still mean, in place of its count and of what follows its rule. `reach` becomes no more than
-// what is left of a count that is not told apart: each call takes a byte at least.
+// A place without its exact count and without the identity of what follows its rule. `reach` is reduced to what is left
+// of a count that is treated as equal: each call takes at least one byte.
 Automaton::Item Automaton::alike(const Item& item, int depth, size_t& reach) {
   const Network::Node& node = (*network_)[item.node];
   Item found = item;
@@ -61,7 +61,7 @@ Automaton::Likeness Automaton::likeness_of(const Items& items, int depth, int32_
   return found;
 }
 
-// A stack that leads back to itself, or lies too deep, is of a kind of its own.
+// A stack that leads back to itself, or is nested too deeply, is a kind of its own.
 Automaton::Likeness Automaton::likeness_of_stack(int32_t stack, int depth) {
   const Likeness own{kUnknown - 1 - stack, kEndless};
   if (stack == kRoot || depth > kMostStacks) return own;
@@ -81,7 +81,7 @@ Automaton::Likeness Automaton::likeness(State state) {
   return states_[index].likeness;
 }
 
-// Asks for each token of more than `reach` bytes. False where that is not known.
+// Checks each token of more than `reach` bytes. False if that is not possible.
 bool Automaton::set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row) {
   const bool had_lost_track = std::exchange(has_lost_track_, false);
   bool is_known = true;
@@ -96,7 +96,7 @@ bool Automaton::set_longer(State state, const TokenTrie& trie, size_t reach, int
   return is_known;
 }
 
-// Nothing for a token that goes on where the text may end: libraries know better what space they allow there.
+// None for a token that continues where the text may end: libraries know better what whitespace they allow there.
 std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
   for (const char byte : bytes) {
     if (state == kDead) return false;
@@ -107,7 +107,7 @@ std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
   return state != kDead;
 }
 
-// The place of a row, -1 where there is no room for another one.
+// The index of a row that is kept; -1 if there is no room for another one.
 int32_t Automaton::keep(const int32_t* row, size_t num_words) {
   const size_t num_bytes = num_words * sizeof(int32_t);
   const size_t hash = std::hash<std::string_view>{}({reinterpret_cast<const char*>(row), num_bytes});
@@ -138,7 +138,7 @@ bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, FilledRow& ro
   return true;
 }
 
-// The row of those that reach farthest is that of their kind.
+// A kind keeps the row of the state that reaches farthest.
 void Automaton::Walk::keep_row(State state, FilledRow& row, size_t num_words) {
   const int32_t place = automaton_.keep(row.words, num_words);
   if (place < 0) return;

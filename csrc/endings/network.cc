@@ -8,8 +8,8 @@ namespace specguide {
 
 namespace {
 
-constexpr size_t kLongestToken = 16;  // bytes; longer ones are not looked for
-constexpr int kMostLeftOut = 16;      // calls between two literals that one token may reach over
+constexpr size_t kLongestToken = 16;  // bytes; longer ones are not considered
+constexpr int kMostLeftOut = 16;      // calls between two literals that one token may skip
 
 }  // namespace
 
@@ -49,7 +49,7 @@ int32_t Network::add_bytes(int32_t rule, const std::map<int32_t, ByteSet>& ways)
   return add_node(rule, std::move(node));
 }
 
-// The index of a set, which is kept once.
+// The index of a set, which is stored once.
 int32_t Network::set_of(const ByteSet& bytes) {
   const auto [found, is_new] = set_index_.try_emplace(bytes, static_cast<int32_t>(sets_.size()));
   if (is_new) {
@@ -107,8 +107,8 @@ void Network::settle(int32_t root) {
   find_classes();
 }
 
-// The literal that may follow one at once; -1 for none. Nodes stand behind those that they lead to, but in loops, of
-// which nothing is told.
+// The literal that may follow a node immediately; -1 if there is none. Nodes come after those that they lead to, except
+// in loops, which are not followed.
 int32_t Network::literal_behind(int32_t at) const {
   for (int num_left_out = 0; num_left_out <= kMostLeftOut; ++num_left_out) {
     const int32_t behind = (*this)[at].next[0];
@@ -146,7 +146,7 @@ void Network::find_run(int32_t at) {
   runs_.push_back(std::move(found));
 }
 
-// Tokens to the end of the run that a literal is of, from so many bytes of it on.
+// Tokens to the end of the run that a literal belongs to, from byte `done` of it on.
 int64_t Network::rest_of_run(int32_t at, size_t done) const {
   while (at >= 0 && done >= text((*this)[at]).size()) {
     done -= text((*this)[at]).size();
@@ -186,7 +186,7 @@ int64_t Network::cost_of(const Node& node) const {
   return best;
 }
 
-// The cost of a node. That of a byte is found anew from the node behind it, so that fewer rounds are needed.
+// The cost of a node. The cost of a byte node is computed again from the node behind it, which saves rounds.
 int64_t Network::cost_at(int32_t at) const {
   const Node& node = (*this)[at];
   return node.kind == Kind::kBytes ? cost_of(node) : node.cost;
@@ -197,7 +197,7 @@ int64_t Network::most_missing_at(int32_t at) const {
   return node.kind == Kind::kBytes ? most_missing_of(node) : node.most_missing;
 }
 
-// Costs only fall, until none of a group does (Knuth 1977).
+// Lowers costs until none of a group changes (Knuth 1977).
 void Network::find_costs(const std::vector<int32_t>& group) {
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
@@ -215,7 +215,7 @@ void Network::find_costs(const std::vector<int32_t>& group) {
   }
 }
 
-// Each round lets rules of a group that call each other be entered one deeper at least.
+// With each round, rules of a group that call each other may be entered at least one level deeper.
 void Network::find_most_missing(const std::vector<int32_t>& group) {
   bool has_changed = true;
   for (int round = 0; round < kMostEntered && has_changed; ++round) {
@@ -237,7 +237,7 @@ void Network::find_most_missing(const std::vector<int32_t>& group) {
   }
 }
 
-// A byte or a literal that no token begins is not read, so that nothing is missing behind it.
+// A byte or a literal that no token begins cannot be read, so nothing is missing behind it.
 bool Network::may_read(const Node& node, size_t way) const {
   if (node.kind == Kind::kBytes) {
     const std::vector<int32_t>& branch = branches_[static_cast<size_t>(node.index)];
@@ -258,7 +258,7 @@ int64_t Network::most_missing_of(const Node& node) const {
     most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
   }
   if (node.kind == Kind::kLiteral) {
-    // Inside of it there may be more than at its beginning, where one token may be all of it.
+    // More may be missing inside it than at its beginning, where a single token may be all of it.
     const Text& text = texts_[static_cast<size_t>(node.index)];
     const int64_t last = (*this)[node.next[0]].cost;
     const int64_t longest = *std::max_element(text.tokens.begin(), text.tokens.end());

@@ -1,5 +1,5 @@
-// Owns a context-free grammar over bytes as a network of rules (recursive transition network, Woods 1970), and what the
-// shortest text from each of its nodes takes, in tokens.
+// Owns a context-free grammar over bytes as a network of rules (recursive transition network, Woods 1970), and the
+// length of the shortest text from each of its nodes, in tokens.
 #pragma once
 
 #include <bitset>
@@ -21,7 +21,7 @@ ByteSet spellable_bytes(const Vocabulary& vocabulary);
 
 class Network {
  public:
-  // The nodes that a node leads to; few lead to more than one.
+  // The nodes that a node leads to; for most nodes it is only one.
   class Ways {
    public:
     Ways() = default;
@@ -44,10 +44,10 @@ class Network {
 
   enum class Kind : uint8_t { kBytes, kLiteral, kCall, kSplit, kFinal };
 
-  // kBytes:   one byte of a set, then the node that stands in `next` where the set stands in the node's branch
+  // kBytes:   one byte of a set, then the node in `next` at the set's place in the node's branch
   // kLiteral: a text, then next[0]
   // kCall:    a rule, `least` to `most` times (-1: any number), then next[0]
-  // kSplit:   any one of `next`; none: nothing leads on
+  // kSplit:   any one of `next`; none: nothing follows
   // kFinal:   the end of the rule
   struct Node {
     Kind kind = Kind::kFinal;
@@ -55,43 +55,43 @@ class Network {
     Ways next{};
     int32_t index = -1;  // index of the branch, the text or the rule
     int32_t least = 1, most = 1;
-    int32_t run = -1;  // index of the run of a literal behind which another one may stand at once
+    int32_t run = -1;  // index of the run of a literal that another literal may follow immediately
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
-    // The most that the cost comes to anywhere behind here, rules entered included; kNever where it may lead to no end.
+    // The maximum of the cost at any place behind here, including entered rules; kNever if it may lead to no end.
     int64_t most_missing = 0;
   };
 
-  // Above any cost: no text gets there.
+  // Greater than any cost: no text gets there.
   static constexpr int64_t kNever = kEndless;
-  // Rules that one token may enter within each other. A JSON array or object takes about six.
+  // Rules that one token may enter within one another. A JSON array or object needs about six.
   static constexpr int kMostEntered = 64;
 
   // spellable: bytes that are tokens
   Network(const Vocabulary& vocabulary, const ByteSet& spellable) : vocabulary_(vocabulary), spellable_(spellable) {}
 
-  // For writers of a network: each rule needs a start, and `settle` comes last.
+  // For code that builds a network: each rule needs a start, and `settle` comes last.
   int32_t add_rule();
   int32_t add_node(int32_t rule, Node node);
   int32_t add_bytes(int32_t rule, const ByteSet& bytes, int32_t next) { return add_bytes(rule, {{next, bytes}}); }
-  // ways: to a node each by some bytes, which lead nowhere else
+  // ways: for each node the bytes that lead to it, which lead to no other node
   int32_t add_bytes(int32_t rule, const std::map<int32_t, ByteSet>& ways);
   int32_t add_literal(int32_t rule, const std::string& text, int32_t next);
   int32_t add_call(int32_t rule, int32_t callee, int32_t least, int32_t most, int32_t next);
   void set_start(int32_t rule, int32_t node) { rules_[static_cast<size_t>(rule)].start = node; }
   void add_way(int32_t split, int32_t next) { nodes_[static_cast<size_t>(split)].next.push_back(next); }
-  // Finds all costs. root: the rule of the whole text
+  // Computes all costs. root: the rule of the whole text
   void settle(int32_t root);
-  // Says that the network has the texts of its grammar and no others.
+  // Says that the network has exactly the texts of its grammar.
   void set_exact() { is_exact_ = true; }
 
   bool is_exact() const { return is_exact_; }
 
   int32_t root() const { return root_; }
   int32_t start(int32_t rule) const { return rules_[static_cast<size_t>(rule)].start; }
-  // Whether the empty text is one of the rule's.
+  // Whether the rule allows the empty text.
   bool may_be_empty(int32_t rule) const { return (*this)[start(rule)].cost == 0; }
   const Node& operator[](int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
-  // The node behind a byte; -1 where that leads nowhere.
+  // The node after a byte; -1 if there is none.
   int32_t behind(const Node& node, uint8_t byte) const;
   const std::string& text(const Node& node) const { return texts_[static_cast<size_t>(node.index)].bytes; }
   // The class of each byte: bytes of one class lead to the same nodes.
@@ -99,24 +99,24 @@ class Network {
   int num_classes() const { return num_classes_; }
 
   // Tokens from a node to the end of its rule. done: how often its call has been made, or how many bytes of its literal
-  // there are
+  // have been read
   int64_t cost(const Node& node, int32_t done) const;
 
  private:
   struct Rule {
     int32_t start = -1;
     int64_t least = kNever;    // tokens of its shortest text
-    int64_t most_missing = 0;  // that of its start
+    int64_t most_missing = 0;  // most_missing of its start
     std::vector<int32_t> nodes{};
   };
   struct Text {
     std::string bytes;
-    std::vector<int64_t> tokens;  // of the rest, from each byte on
+    std::vector<int64_t> tokens;  // for the rest from each byte on
   };
-  // Literals behind each other, with nothing between that may not be left out. A token may spell parts of several.
+  // Consecutive literals, with nothing between them that must be present. A token may spell parts of several.
   struct Run {
-    std::vector<int64_t> tokens;  // from each byte of the first on, to the end of the last
-    int32_t end;                  // the node behind it
+    std::vector<int64_t> tokens;  // from each byte of the first literal to the end of the last
+    int32_t end;                  // the node behind the run
   };
 
   int32_t literal_behind(int32_t at) const;
@@ -139,7 +139,7 @@ class Network {
   std::vector<Rule> rules_;
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
-  std::vector<bool> is_spellable_;  // by set: whether a byte of it is
+  std::vector<bool> is_spellable_;  // by set: whether one of its bytes is spellable
   std::vector<Text> texts_;
   std::vector<std::vector<int32_t>> branches_;  // indices of sets
   std::unordered_map<ByteSet, int32_t> set_index_;

@@ -1,4 +1,4 @@
-// Owns the order in which the rules of a network are looked at: callees first.
+// Owns the order in which the rules of a network are computed: callees first.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace specguide {
 
-// Rules that call each other, each such group behind those that it calls (Tarjan 1972).
+// Groups of rules that call each other, each group after those that it calls (Tarjan 1972).
 std::vector<std::vector<int32_t>> Network::callees_first() const {
   constexpr int kUnmet = -1;
   std::vector<std::vector<int32_t>> groups;
   std::vector<int> number(rules_.size(), kUnmet), lowest(rules_.size());
   std::vector<bool> is_waiting(rules_.size());
   std::vector<int32_t> waiting;
-  std::vector<std::pair<int32_t, size_t>> open;  // rule, and how many of its nodes have been looked at
+  std::vector<std::pair<int32_t, size_t>> open;  // rule, and how many of its nodes have been visited
   int num_met = 0;
   const auto meet = [&](int32_t rule) {
     number[static_cast<size_t>(rule)] = lowest[static_cast<size_t>(rule)] = num_met++;

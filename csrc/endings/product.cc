@@ -16,10 +16,10 @@ namespace {
 
 using State = Automaton::State;
 
-// Goes through the states of all factors together.
+// Walks all factors together, state by state.
 class Explorer {
  public:
-  using Ways = std::vector<std::pair<size_t, ByteSet>>;  // to a state, by bytes
+  using Ways = std::vector<std::pair<size_t, ByteSet>>;  // bytes that lead to each state
 
   explicit Explorer(const Product& product) : product_(product), num_factors_(product.factors.size()) {
     for (const Product::Factor& factor : product.factors) {
@@ -30,15 +30,15 @@ class Explorer {
     find_classes();
   }
 
-  // False where there are too many states. Takes those that were met off. is_to_end: to the first end only
+  // False if there are too many states. Subtracts the visited states. is_to_end: stop at the first end
   bool explore(size_t& num_states_left, bool is_to_end = false) {
     const bool is_told = explore_at_most(std::min(num_states_left, kMostProductStates), is_to_end);
     num_states_left -= std::min(num_states_left, num_states());
     return is_told;
   }
 
-  // Bytes of a text, perhaps not of the shortest one, that is looked for where all factors are near to their ends;
-  // nothing where none is met soon. Takes the states that were met off.
+  // Bytes of a text, perhaps not the shortest one, which is searched for where all factors are near their ends; none if
+  // no text is found soon. Subtracts the visited states.
   std::optional<int64_t> near_end(size_t& num_states_left) {
     const size_t most_states = std::min(num_states_left, kMostProductStates);
     for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
@@ -63,10 +63,10 @@ class Explorer {
   }
 
   size_t num_states() const { return states_.size() / num_factors_; }
-  // Bytes to the first one; nothing where there is none.
+  // Bytes to the first end; none if there is no end.
   std::optional<int64_t> first_end() const { return first_end_; }
   const Ways& ways(size_t state) const { return ways_[state]; }
-  // Bytes from each state to the nearest end; Bounds::kUnknown where there is none.
+  // Bytes from each state to the nearest end; Bounds::kUnknown if there is none.
   std::vector<int64_t> missing() const {
     std::vector<std::vector<size_t>> before(num_states());
     std::vector<int64_t> found(num_states(), Bounds::kUnknown);
@@ -117,7 +117,7 @@ class Explorer {
   bool explore_at_most(size_t most_states, bool is_to_end) {
     for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
     index_.insert(0);
-    size_t next_round = 1;  // the first state that is a byte farther
+    size_t next_round = 1;  // the first state that is one byte farther
     int64_t num_bytes = 0;
     for (size_t at = 0; at < num_states(); ++at) {
       if (num_states() > most_states) return false;
@@ -138,7 +138,7 @@ class Explorer {
     return std::any_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
   }
 
-  // What is missing in the factors, one behind the other.
+  // The sum of what is missing in the factors.
   int64_t to_ends(size_t state) const {
     int64_t all = 0;
     for (size_t i = 0; i < num_factors_; ++i) {
@@ -147,7 +147,7 @@ class Explorer {
     return all;
   }
 
-  // The states of the factors that a state of the product stands for.
+  // The states of the factors in one state of the product.
   const State* of(size_t state) const { return states_.data() + state * num_factors_; }
 
   void find_classes() {
@@ -170,7 +170,7 @@ class Explorer {
     return known.size() - 1;
   }
 
-  // The way by some bytes, where a text of the product may begin so, as far as each factor tells.
+  // The step by some bytes, unless a factor says that no text of the product begins so.
   void step(size_t at, const ByteSet& bytes) {
     const auto byte = static_cast<uint8_t>(bytes._Find_first());
     const size_t next = num_states();
@@ -200,8 +200,8 @@ class Explorer {
   const size_t num_factors_;
   std::map<Automaton*, std::shared_ptr<Automaton::Walk>> walk_of_;
   std::vector<Automaton::Walk*> walks_;  // by factor
-  std::vector<ByteSet> classes_;         // bytes that lead alike
-  std::vector<State> states_;            // those of the factors, state by state
+  std::vector<ByteSet> classes_;         // bytes that lead to the same states
+  std::vector<State> states_;            // of the factors, for each state of the product
   std::vector<Ways> ways_;               // by state
   std::optional<int64_t> first_end_;
   std::unordered_set<size_t, Hash, Equal> index_{64, Hash{*this}, Equal{*this}};
@@ -215,7 +215,7 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
   if (!explorer.explore(num_states_left)) return std::nullopt;
   const std::vector<int64_t> missing = explorer.missing();
   std::vector<int32_t> nodes(explorer.num_states());
-  for (size_t state = explorer.num_states(); state-- > 0;) {  // costs are found from the end
+  for (size_t state = explorer.num_states(); state-- > 0;) {  // in this order costs are found from the end
     Network::Node node;
     node.kind = Network::Kind::kSplit;
     if (explorer.may_end(state)) node.next.push_back(next);
@@ -223,7 +223,7 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
   }
   for (size_t state = 0; state < explorer.num_states(); ++state) {
     for (const auto& [behind, bytes] : explorer.ways(state)) {
-      if (missing[behind] == Bounds::kUnknown) continue;  // a matcher does not go there
+      if (missing[behind] == Bounds::kUnknown) continue;  // a matcher never goes there
       network.add_way(nodes[state], network.add_bytes(rule, bytes, nodes[behind]));
     }
   }

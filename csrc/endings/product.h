@@ -1,4 +1,4 @@
-// Owns texts that several grammars say something of: all of some, none of others, and only up to their first end.
+// Owns products: texts that some grammars must allow and others must not, optionally only up to their first end.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace specguide {
 
-// automaton: that of the factor's texts; what it finds out serves other products, too
-// is_not:    the factor's texts are left out
-// is_first:  nothing follows an end
+// automaton: that of the factor's texts; what it finds out is reused by other products
+// is_not:    the factor's texts are excluded
+// is_first:  nothing may follow an end
 struct Product {
   struct Factor {
     std::shared_ptr<Automaton> automaton;
@@ -24,18 +24,18 @@ struct Product {
   bool is_first = false;
 };
 
-// States that a product may have, and all of a grammar's.
+// Maximum states of one product, and of all products of a grammar.
 constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
 
-// Adds nodes for a product's texts before `next` and returns the first; adds none and returns nothing where there are
-// too many states.
-// num_states_left: number of states that there may be; those that were met are taken off
+// Adds nodes for a product's texts before `next` and returns the first; adds none and returns nothing if there are too
+// many states.
+// num_states_left: number of states that are still allowed; the visited ones are subtracted
 std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
                                    size_t& num_states_left);
 
-// Bytes of a product's shortest text, found without going through all states, or of some text that is found sooner; and
-// the most bytes that are missing behind the beginning of a text. Unknown where too many states are met, and where the product has no text;
-// `missing_of_product` says Bounds::kTooLarge for a product that has too many states itself.
+// Bytes of a product's shortest text, or of a text that is found sooner, without visiting all states; and the most
+// bytes that are missing behind the beginning of a text. Unknown if too many states are visited, or if the product has
+// no text; `missing_of_product` returns Bounds::kTooLarge for a product that has too many states itself.
 int64_t least_of_product(const Product& product, size_t& num_states_left);
 int64_t missing_of_product(const Product& product, size_t& num_states_left);
 

@@ -14,10 +14,10 @@ namespace specguide {
 
 namespace {
 
-constexpr size_t kLongestText = 1 << 14;  // of a product that is kept
+constexpr size_t kLongestText = 1 << 14;  // of a product that is cached
 constexpr size_t kMostKept = 1'000;
 
-// Writes a product as a text, its rules included; gives nothing for one that is too large.
+// Writes a product, with its rules, as a text that serves as cache key; nothing if it is too large.
 class Text {
  public:
   explicit Text(const Grammar& grammar) : grammar_(grammar) {}
@@ -26,7 +26,7 @@ class Text {
     text_.clear();
     try {
       if (write(expression)) return text_;
-    } catch (const std::invalid_argument&) {  // its parts lead too deep into each other
+    } catch (const std::invalid_argument&) {  // its parts are nested too deeply
     }
     return std::nullopt;
   }
@@ -37,7 +37,7 @@ class Text {
     const Deeper deeper(depth_);
     if (one.kind == Expression::Kind::kRule) {
       const auto found = grammar_.rules.find(one.text);
-      text_ += '<';  // so that rules within themselves come to an end
+      text_ += '<';  // limits rules that contain themselves
       return found != grammar_.rules.end() && write(found->second);
     }
     text_ += std::to_string(static_cast<int>(one.kind)) + ' ' + std::to_string(one.text.size()) + ' ' + one.text;
@@ -57,7 +57,7 @@ class Text {
   int depth_ = 0;
 };
 
-// The bounds that this process has found so far, by their texts.
+// The bounds that this process has found so far, by these texts.
 struct Kept {
   std::mutex mutex;
   std::unordered_map<std::string, int64_t> bounds{};  // in bytes

@@ -1,5 +1,5 @@
-// Owns what texts of a grammar's products need to be ended: found by going through their states, and kept for every
-// grammar that has the same product, as those with texts of one format have.
+// Owns the bounds for products in a grammar: found by visiting their states, and cached for every grammar with the same
+// product, such as texts of one format.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace specguide {
 
 class ProductBounds {
  public:
-  // The arguments must live as long as this object.
+  // The arguments must outlive this object.
   ProductBounds(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact)
       : grammar_(grammar), is_exact_(is_exact), products_(grammar, vocabulary, is_exact) {}
 
-  // The `least` and `missing` of a product's Bounds; unknown where there are too many states.
+  // The `least` and `missing` of a product's Bounds; unknown if there are too many states.
   int64_t least(const Expression& product) { return kept_or_found(product, least_of_product, '<'); }
   int64_t missing(const Expression& product) { return kept_or_found(product, missing_of_product, '>'); }
 
@@ -32,7 +32,7 @@ class ProductBounds {
   const Grammar& grammar_;
   const bool is_exact_;
   Products products_;
-  std::unordered_map<const Expression*, Product> made_{};  // to build one takes as long as to go through its states
+  std::unordered_map<const Expression*, Product> made_{};  // building one takes as long as visiting its states
   size_t num_states_left_ = kMostStatesOfProducts / 10;
 };
 

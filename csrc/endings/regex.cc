@@ -56,7 +56,7 @@ class RegexReader : private Scanner {
   Expression sequence(int depth) {
     std::vector<Expression> parts;
     while (at_ < text_.size() && !is_here("|") && !is_here(")")) {
-      if (take_here("^") || take_here("$")) continue;  // a whole text is matched
+      if (take_here("^") || take_here("$")) continue;  // the whole text must match anyway
       parts.push_back(quantified(term(depth)));
     }
     return Expression::of(Expression::Kind::kSequence, std::move(parts));
@@ -65,7 +65,7 @@ class RegexReader : private Scanner {
   Expression quantified(Expression item) {
     for (int num = 0; const auto times = quantifier(); ++num) {
       if (num > kMostNestedParts) fail("it nests too deep");
-      take_here("?");  // which match is preferred is no matter
+      take_here("?");  // which match is preferred does not matter
       item = Expression::repeat(std::move(item), times->first, times->second);
     }
     return item;
@@ -108,7 +108,7 @@ class RegexReader : private Scanner {
     return inner;
   }
 
-  // A character, or a literal where it has no other case.
+  // A character in either case, or a literal if it has no other case.
   Expression cased(Ranges ranges) const {
     if (flags_.ignores_case) {
       const size_t num_given = ranges.size();

@@ -1,4 +1,4 @@
-// Owns the reading of regular expressions, in the syntax of Rust's regex crate, which llguidance and xgrammar take.
+// Owns the reading of regular expressions in the syntax of Rust's regex crate, which llguidance and xgrammar accept.
 //
 // Source: docs.rs/regex, "Syntax".
 #pragma once

@@ -1,4 +1,4 @@
-// Owns what the readers of grammars have in common: they go through a text once, and say where they give up.
+// Owns what the readers of grammars share: they go through a text once, and say where they fail.
 #pragma once
 
 #include <cctype>
@@ -11,11 +11,11 @@
 
 namespace specguide {
 
-constexpr int kMostNestedParts = 400;  // parts of an expression within each other
+constexpr int kMostNestedParts = 400;  // nesting of the parts of an expression
 
 class Scanner {
  public:
-  // comment: what a comment begins with, which ends with its line
+  // comment: the beginning of a comment, which lasts to the end of its line
   Scanner(std::string_view text, std::string_view comment) : text_(text), comment_(comment) {}
 
  protected:
@@ -41,9 +41,9 @@ class Scanner {
     return at_ == text_.size();
   }
 
-  // Whether a sign stands right here, or behind space.
+  // Whether a sign is here, or after whitespace.
   bool is_here(std::string_view sign) const {
-    if (at_ >= text_.size() || text_[at_] != sign[0]) return false;  // most signs do not stand here
+    if (at_ >= text_.size() || text_[at_] != sign[0]) return false;  // most signs are not here
     return sign.size() == 1 || text_.substr(at_, sign.size()) == sign;
   }
   bool is_next(std::string_view sign) {
@@ -70,7 +70,7 @@ class Scanner {
     return text_[at_++];
   }
 
-  // The library's own functions ask the locale each time.
+  // The library's own functions would ask the locale each time.
   static bool is_space(char sign) { return sign == ' ' || (sign >= '\t' && sign <= '\r'); }
   static bool is_letter(char sign) { return (sign | 0x20) >= 'a' && (sign | 0x20) <= 'z'; }
   static bool is_digit(char sign) { return sign >= '0' && sign <= '9'; }
@@ -96,7 +96,7 @@ class Scanner {
     return static_cast<int32_t>(is_negative ? -1 : value);
   }
 
-  // Bounds of a repetition behind its brace, and the brace that closes it.
+  // The bounds of a repetition behind its brace, including the closing brace.
   std::pair<int32_t, int32_t> bounds() {
     const int32_t least = is_next(",") ? 0 : number();
     int32_t most = least;
@@ -105,7 +105,7 @@ class Scanner {
     return {least, most};
   }
 
-  // How often what stands before is repeated, from … to (-1: without end), by a quantifier that stands right here.
+  // How often the part before is repeated, from … to (-1: no limit), by a quantifier at this position.
   std::optional<std::pair<int32_t, int32_t>> quantifier() {
     if (take_here("*")) return {{0, -1}};
     if (take_here("+")) return {{1, -1}};

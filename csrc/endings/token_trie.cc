@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostBytes = 255;
 
-// Bytes of the character at `i`; 0 for none (RFC 3629, section 4).
+// Number of bytes of the character at `i`; 0 if there is none (RFC 3629, section 4).
 size_t num_bytes_of_char(const std::string& text, size_t i) {
   const auto byte = [&](size_t place) { return place < text.size() ? static_cast<uint8_t>(text[place]) : uint8_t{0}; };
   const uint8_t lead = byte(i), second = byte(i + 1);
@@ -25,7 +25,7 @@ size_t num_bytes_of_char(const std::string& text, size_t i) {
   return is_out ? 0 : size;
 }
 
-// The groups of what a text has behind each of its bytes, and before the first.
+// The groups of the characters behind each byte of a text, and of all characters.
 std::vector<uint8_t> groups_behind(const std::string& text) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < text.size(); i += std::max<size_t>(1, num_bytes_of_char(text, i))) begins.push_back(i);

@@ -1,4 +1,4 @@
-// Owns the tokens of a vocabulary as a tree of their bytes, to be gone through together.
+// Owns the tokens of a vocabulary as a tree of their bytes, so that all can be walked together.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ class TokenTrie {
  public:
   // Nodes are in depth-first order.
   //
-  // groups: of what the tokens of its subtree have below it, a bit for each
-  // end:    index behind its subtree
-  // token:  the token with the bytes up to here, -1 for none; where several have these bytes, `same` gives the next one
-  // first:  index in `tokens` of the first token of its subtree
+  // groups: groups of the characters in its subtree's tokens below it, one bit for each group
+  // end:    index after its subtree
+  // token:  the token with the bytes up to here, -1 if there is none; if several tokens have these bytes, `same` gives
+  //         the next one
+  // first:  index in `tokens` of the first token in its subtree
   struct Node {
     uint8_t byte;
     uint8_t depth;  // 1 for a first byte; tokens of more than 255 bytes are left out
@@ -28,8 +29,8 @@ class TokenTrie {
 
   static constexpr size_t kLong = 16;
 
-  // Groups of characters that grammars often treat alike: those beyond ASCII, and six of ASCII. What is no character,
-  // or a part of one, is of a group of its own.
+  // Groups of characters that grammars often treat alike: those beyond ASCII, and six within ASCII. Incomplete or
+  // invalid characters form a group of their own.
   static constexpr int kNumGroups = 8, kBeyondAscii = 0, kNoCharacter = 1;
   static int ascii_group(uint8_t byte);
 
@@ -37,9 +38,9 @@ class TokenTrie {
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // The tokens of the nodes, in their order.
+  // The tokens of the nodes, in the same order.
   const std::vector<int32_t>& tokens() const { return tokens_; }
-  // The next token with the same bytes; -1 for none.
+  // The next token with the same bytes; -1 if there is none.
   int32_t same(int32_t token) const { return same_[static_cast<size_t>(token)]; }
   // Tokens of more than kLong bytes, the longest first.
   const std::vector<int32_t>& long_tokens() const { return long_tokens_; }

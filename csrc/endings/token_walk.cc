@@ -1,4 +1,4 @@
-// Owns how an automaton goes through all tokens of a vocabulary; see automaton.h.
+// Owns how an automaton walks through all tokens of a vocabulary; see automaton.h.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -11,11 +11,11 @@ namespace specguide {
 
 namespace {
 
-constexpr int32_t kWorthAsking = 100;  // nodes below one
+constexpr int32_t kWorthAsking = 100;  // minimum nodes below one for which loops are computed
 constexpr size_t kFewTokens = 500;
 using Loops = std::unordered_map<Automaton::State, uint8_t>;
 
-// The tokens of a row, if these are few.
+// The tokens of a row, if there are few.
 std::optional<std::vector<int32_t>> few_tokens(const int32_t* row, int num_words) {
   std::vector<int32_t> found;
   for (int word = 0; word < num_words; ++word) {
@@ -29,7 +29,7 @@ std::optional<std::vector<int32_t>> few_tokens(const int32_t* row, int num_words
 
 }  // namespace
 
-// The states behind any byte from `low` to `high` in any of some states.
+// The states that any byte from `low` to `high` leads to from any of some states.
 std::set<Automaton::State> Automaton::behind_any(const std::set<State>& states, int low, int high) {
   std::set<State> found;
   for (const State state : states) {
@@ -38,7 +38,7 @@ std::set<Automaton::State> Automaton::behind_any(const std::set<State>& states, 
   return found;
 }
 
-// Whether each character beyond ASCII leads back to the state (RFC 3629, section 4).
+// Whether each character beyond ASCII leads back to the same state (RFC 3629, section 4).
 bool Automaton::loops_beyond_ascii(State state) {
   struct Sequences {
     int low, high, second_low, second_high, num_more;
@@ -55,7 +55,7 @@ bool Automaton::loops_beyond_ascii(State state) {
   return true;
 }
 
-// The groups of characters any of which leads back to the state, a bit for each.
+// The groups in which every character leads back to the same state, one bit for each.
 uint8_t Automaton::loops(State state) {
   unsigned found = (1u << TokenTrie::kNumGroups) - 1 - (1u << TokenTrie::kNoCharacter);
   for (int byte = 0; byte < 0x80; ++byte) {
@@ -66,7 +66,7 @@ uint8_t Automaton::loops(State state) {
   return static_cast<uint8_t>(found);
 }
 
-// What is missing behind the tokens that may follow, in the trie's order of them, runs of tokens at once.
+// What is missing behind the tokens that may follow, as runs of tokens in the trie's order.
 std::vector<Automaton::Run> Automaton::runs(State from, const TokenTrie& trie) {
   const std::vector<TokenTrie::Node>& nodes = trie.nodes();
   std::vector<Run> found;
@@ -101,13 +101,13 @@ std::vector<Automaton::Run> Automaton::runs(State from, const TokenTrie& trie) {
   return found;
 }
 
-// Goes through all tokens when it is first asked for a state.
+// Walks through all tokens the first time it is asked for a state.
 const Automaton::Missing& Automaton::missing(State state, const TokenTrie& trie) {
   const auto [place, is_new] = missing_.try_emplace(state);
   Missing& found = place->second;
   if (!is_new) return found;
   const std::vector<Run> all = runs(state, trie);
-  std::unordered_map<int64_t, int64_t> num_tokens;  // by what is missing behind them
+  std::unordered_map<int64_t, int64_t> num_tokens;  // by the number of tokens missing behind them
   for (const Run& run : all) num_tokens[run.num_missing] += run.last - run.first;
   const auto usual = std::max_element(num_tokens.begin(), num_tokens.end(),
                                       [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -132,7 +132,7 @@ const Automaton::Missing& Automaton::missing(State state, const TokenTrie& trie)
   return found;
 }
 
-// Nothing for a token that may not follow.
+// None for a token that may not follow.
 std::optional<int64_t> Automaton::missing_behind(State state, const Vocabulary& vocabulary, int32_t token) {
   if (!vocabulary.is_text(token)) return std::nullopt;
   for (const char byte : vocabulary.token_bytes[static_cast<size_t>(token)]) {
@@ -153,7 +153,7 @@ int64_t Automaton::Walk::least_behind(State state, const TokenTrie& trie, const 
   const Missing& missing = automaton_.missing(state, trie);
   for (const Missing::Other& other : missing.others) {
     if (!has_bit(row, other.token)) continue;
-    least = other.num_missing;  // the others behind it have as many at least
+    least = other.num_missing;  // the others come later, so at least as many are missing
     break;
   }
   if (missing.usual >= least) return least;

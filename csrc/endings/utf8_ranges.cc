@@ -9,13 +9,13 @@ namespace specguide {
 namespace {
 
 constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCode};
-constexpr uint8_t kFirstOfLength[] = {0x00, 0xC0, 0xE0, 0xF0};  // the bits of a first byte that are not the code's
+constexpr uint8_t kFirstOfLength[] = {0x00, 0xC0, 0xE0, 0xF0};  // bits of a first byte that are not the code point's
 constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
 
-using Intervals = std::vector<std::pair<uint32_t, uint32_t>>;  // in order, none touching another
+using Intervals = std::vector<std::pair<uint32_t, uint32_t>>;  // ascending, neither overlapping nor adjacent
 
-// Adds nodes for characters, byte by byte. Bytes behind which the same may follow lead to one node, as in a minimal
-// automaton: a class of letters has hundreds of ranges.
+// Adds nodes for characters, byte by byte. Bytes with the same continuations lead to one node, as in a minimal
+// automaton, because a class of letters has hundreds of ranges.
 class Characters {
  public:
   Characters(Network& network, int32_t rule, int32_t next) : network_(network), rule_(rule), next_(next) {}
@@ -35,9 +35,9 @@ class Characters {
   }
 
  private:
-  using Ways = std::map<int32_t, ByteSet>;  // to each node, by bytes
+  using Ways = std::map<int32_t, ByteSet>;  // the bytes that lead to each node
 
-  // The first node for what is left of characters, of so many bytes.
+  // The first node for the last `num_bytes` bytes of characters.
   int32_t rest(Intervals codes, int num_bytes) {
     if (num_bytes == 0) return next_;
     const auto [found, is_new] = known_.try_emplace({num_bytes, std::move(codes)}, -1);
@@ -47,11 +47,11 @@ class Characters {
     return found->second = network_.add_bytes(rule_, ways);
   }
 
-  // mark: the bits of the byte that are not the code's
+  // mark: the bits of the byte that do not belong to the code point
   void add_ways(Ways& ways, const Intervals& codes, int num_behind, uint8_t mark) {
     const int shift = 6 * num_behind;
     const uint32_t last = (1u << shift) - 1;
-    std::map<uint32_t, Intervals> parts;  // by the bits of the byte that are the code's
+    std::map<uint32_t, Intervals> parts;  // by the bits of the byte that belong to the code point
     for (const auto& [low, high] : codes) {
       for (uint32_t part = low >> shift; part <= high >> shift; ++part) {
         parts[part].emplace_back(part == low >> shift ? low & last : 0, part == high >> shift ? high & last : last);
@@ -62,7 +62,7 @@ class Characters {
 
   Network& network_;
   const int32_t rule_, next_;
-  std::map<std::pair<int, Intervals>, int32_t> known_;  // rests, by the number of their bytes and their codes
+  std::map<std::pair<int, Intervals>, int32_t> known_;  // nodes by number of bytes and code points
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Owns characters as UTF-8: ranges of code points, and the bytes that spell them.
+// Owns the encoding of character ranges in UTF-8: code points, and the bytes that spell them.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace specguide {
 
 constexpr uint32_t kLastCode = 0x10FFFF;
 
-// All code points but those of some ranges.
+// All code points except those of some ranges.
 std::vector<CodeRange> all_but(std::vector<CodeRange> ranges);
 
 // Adds nodes for one character of some ranges before `next`; returns the first.
-// has_surrogates: they may be spelt like characters, though that is no UTF-8 (RFC 3629)
+// has_surrogates: surrogates may be spelled like characters, although that is not UTF-8 (RFC 3629)
 int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next,
                         bool has_surrogates);
 

@@ -1,5 +1,5 @@
-// How long a callback takes by batch size and number of workers, with matchers that cost a fixed time: what the pool
-// adds to the work itself. Prints medians in microseconds, beside the bound of `work / threads`.
+// Measures how long a callback takes by batch size and number of workers, with matchers of a fixed cost: what the pool
+// adds to the work itself. Prints medians in microseconds, with the lower bound `work / threads`.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kVocab = 128256, kDrafts = 3, kIterations = 60;
 constexpr auto kFillTime = 10us;
 
-// Takes any token; writes a whole row and burns the rest of its time.
+// Accepts any token; writes a whole row and spins for the rest of its time.
 class BurningMatcher : public Matcher {
  public:
   bool accept(int32_t) override { return true; }
@@ -57,7 +57,7 @@ double median_callback_us(int batch_size, int num_threads, std::chrono::microsec
   for (int i = 0; i < kIterations; ++i) {
     if (i > 0) executor->submit({}, slots);
     for (const HostFunctionRef& callback : callbacks) {
-      std::this_thread::sleep_for(pause);  // the forward pass meanwhile
+      std::this_thread::sleep_for(pause);  // meanwhile the forward pass would run
       const auto begin = Clock::now();
       callback->call();
       times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());

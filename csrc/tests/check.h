@@ -1,4 +1,4 @@
-// Owns the few lines that the C++ tests need: CHECK, TEST and a main that runs them all.
+// Owns the few helpers that the C++ tests need: CHECK, TEST and a main that runs all tests.
 #pragma once
 
 #include <cstdio>

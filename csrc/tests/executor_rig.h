@@ -1,4 +1,4 @@
-// Owns an executor with its buffers, driven callback by callback on the calling thread.
+// Owns ExecutorRig: an executor with its buffers, driven callback by callback on the calling thread.
 #pragma once
 
 #include <chrono>
@@ -59,14 +59,14 @@ struct ExecutorRig {
 
   void call(int index) const { callbacks[index]->call(); }
 
-  // Runs a whole iteration in which no token changes, and whose rows nobody waits for.
+  // Runs a whole iteration in which no token changes, and in which nobody waits for rows.
   void call_all() const {
     for (size_t i = 0; i < callbacks.size(); ++i) call(static_cast<int>(i));
   }
 
   int32_t& token(int slot, int node) { return tokens[slot * num_nodes + node]; }
   int32_t& parent(int slot, int node) { return parents[slot * num_nodes + node]; }
-  // Says what the verification chose: the nodes of a tree that it accepted, and the golden token.
+  // Sets the result of a verification: the accepted nodes of a tree, and the golden token.
   void accept(int slot, const std::vector<int>& path, int32_t golden) {
     std::copy(path.begin(), path.end(), accepted_path.begin() + slot * (static_cast<int>(callbacks.size()) - 1));
     num_accepted[slot] = static_cast<int32_t>(path.size());
@@ -83,7 +83,7 @@ struct ExecutorRig {
     return fake::Row(first, first + fake::kWords);
   }
 
-  // The slot's drafts, from node 1 on up to the first place without one.
+  // The slot's drafts, from node 1 up to the first node without a draft.
   std::vector<int32_t> chain(int slot) {
     std::vector<int32_t> drafts;
     for (int node = 1; node < num_nodes && token(slot, node) >= 0; ++node) drafts.push_back(token(slot, node));

@@ -1,5 +1,5 @@
-// Owns a made-up grammar whose every state is a hash of its path, so that any row can be recomputed, and matchers of it
-// that misbehave on demand.
+// Owns a made-up grammar in which every state is a hash of its path, so that any row can be recomputed, and matchers of
+// it that misbehave on demand.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ using Row = std::vector<int32_t>;
 
 struct Grammar {
   uint64_t seed = 1;
-  int dead_end_in = 0;  // one state in so many allows nothing; 0: none does
-  int forced_in = 0;    // one state in so many allows one token alone, now and then the end; 0: none does
+  int dead_end_in = 0;  // one state in this many allows nothing; 0: none
+  int forced_in = 0;    // one state in this many allows a single token, sometimes the end; 0: none
 
-  int num_states = 0;   // about so many, in which texts come again; 0: each text has one of its own
+  int num_states = 0;   // roughly; with few states texts repeat; 0: each text has its own
 
   uint64_t start() const { return mix(seed, 7); }
   uint64_t next(uint64_t state, int32_t token) const {
@@ -55,7 +55,7 @@ struct Grammar {
   }
 };
 
-// What a greedy model chooses in a state under a row (null: free); -1 when the row allows nothing.
+// The choice of a greedy model in a state under a row (null: free); -1 if the row allows nothing.
 inline int32_t choose(uint64_t state, const int32_t* row) {
   int32_t best = -1;
   uint64_t best_score = 0;
@@ -84,10 +84,10 @@ struct Path {
 };
 
 struct Behaviour {
-  int sleep_in = 0;  // sleeps before one call in so many …
+  int sleep_in = 0;  // sleeps before one call in this many …
   int sleep_us = 0;  // … for so long
-  int throw_at = 0;  // the call that throws, counted from 1
-  int refuse_at = 0;  // the accept that refuses whatever it is given, counted from 1
+  int throw_at = 0;  // number of the call that throws, from 1
+  int refuse_at = 0;  // number of the accept that refuses anything, from 1
 };
 
 class FakeMatcher : public specguide::Matcher {
@@ -153,7 +153,7 @@ class FakeMatcher : public specguide::Matcher {
   int num_accepts_ = 0;
 };
 
-// Guesses now and then, rightly or not, and then until all that it took by a guess is rolled back.
+// Sometimes guesses, rightly or wrongly, and keeps guessing until everything accepted by a guess has been rolled back.
 class GuessingMatcher final : public FakeMatcher {
  public:
   using FakeMatcher::FakeMatcher;
@@ -204,7 +204,7 @@ class GuessingMatcher final : public FakeMatcher {
   uint64_t num_asked_ = 0;
 };
 
-// Does what a test says.
+// Calls functions that a test sets.
 class CalledMatcher : public specguide::Matcher {
  public:
   std::function<bool(int32_t)> on_accept = [](int32_t) { return true; };

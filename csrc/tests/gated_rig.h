@@ -1,4 +1,4 @@
-// Owns an executor one of whose matchers waits until a test lets it go on.
+// Owns an executor with one matcher that waits until a test lets it continue.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ using fake::FakeMatcher;
 using fake::Grammar;
 using fake::Path;
 
-// Lets a test decide when an operation goes on.
+// Lets a test decide when an operation continues.
 class Gate {
  public:
   void open() {
@@ -62,7 +62,7 @@ class GatedMatcher : public FakeMatcher {
   int num_fills_ = 0;
 };
 
-// An executor whose slot 0 has a matcher that waits at a gate in fill number `at`; those of other slots never wait.
+// An executor in which slot 0's matcher waits at a gate in fill number `at`; matchers of other slots never wait.
 struct GatedRig : ExecutorRig {
   GatedRig(int max_batch_size, int num_draft_tokens, int num_threads, GrammarExecutor::Waits waits, int at)
       : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, waits), path(grammar, num_draft_tokens + 1) {
@@ -71,7 +71,7 @@ struct GatedRig : ExecutorRig {
     for (int slot = 0; slot < max_batch_size; ++slot) slots.push_back(slot);
     executor->submit(started, {});
   }
-  ~GatedRig() { gate->open(); }  // also where a check failed
+  ~GatedRig() { gate->open(); }  // also after a failed check
 
   // Runs one more iteration up to its first callback.
   void begin() {
@@ -79,7 +79,8 @@ struct GatedRig : ExecutorRig {
     call(0);
   }
 
-  // The first iteration in which slot 0 is not held, since a busy machine may miss a deadline; and its golden token.
+  // Runs to the first iteration in which slot 0 is not held, since a busy machine may miss a deadline; sets its golden
+  // token.
   void take_up() {
     call(0);
     for (int i = 0; i < 1000 && held[0] == 1; ++i) {
@@ -89,7 +90,7 @@ struct GatedRig : ExecutorRig {
     token(0, 0) = path.tokens[0];
   }
 
-  // Whether the row of a node is there and says what may follow it on the path.
+  // Whether the row of a node is there and is the right one for its place on the path.
   bool has_row(int node) const { return is_guided(0, node) && row(0, node) == grammar.row(path.states[node + 1]); }
 
   const Grammar grammar{10};
@@ -98,7 +99,7 @@ struct GatedRig : ExecutorRig {
   std::vector<int> slots;
 };
 
-// Does something on another thread after a while, and waits for it at the end of its scope.
+// Runs a function on another thread after a delay, and waits for it at the end of the scope.
 class Later {
  public:
   Later(Clock::duration delay, std::function<void()> action)

@@ -1,4 +1,4 @@
-// Owns a request of the stress tests, and what plain decoding gives for it.
+// Owns a request of the stress tests, and what plain decoding produces for it.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@ struct Request {
   bool is_free = false;
   std::vector<int32_t> text;  // verified tokens
   std::vector<uint64_t> states;
-  std::atomic<int> num_restarts{0};  // of its matcher, which fails but once
+  std::atomic<int> num_restarts{0};  // of its matcher, which fails only once
 
   bool has_ended() const { return !is_free && !text.empty() && text.back() == fake::kEnd; }
   bool may_fail() const { return behaviour.throw_at || behaviour.refuse_at || grammar.dead_end_in; }
   void append(int32_t token) {
-    if (has_ended()) return;  // behind the end token nothing counts
+    if (has_ended()) return;  // nothing counts after the end token
     states.push_back(grammar.next(states.back(), token));
     text.push_back(token);
   }
 };
 
-// What plain decoding gives: no drafts, the grammar asked directly.
+// What plain decoding produces: no drafts, the grammar asked directly.
 inline std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
   std::vector<int32_t> text;
   uint64_t state = grammar.start();

@@ -1,4 +1,4 @@
-// Canonical spelling: neighbours merge by the order of token ids.
+// Canonical spelling: neighbours merge in the order of token ids.
 #include "backends/canonical_tokens.h"
 
 #include "check.h"

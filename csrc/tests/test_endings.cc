@@ -1,4 +1,4 @@
-// Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten,
+// Endings: what is missing to a grammar's end, computed by several threads at once and also after states were dropped,
 // and matchers that end in time.
 #include <algorithm>
 #include <memory>
@@ -39,7 +39,7 @@ std::shared_ptr<Endings> endings_of(const Grammar& grammar, std::shared_ptr<Auto
   return std::make_shared<Endings>(build_network(grammar, *vocabulary(), is_exact), trie, std::move(pool));
 }
 
-// Takes what an automaton does not refuse, as a library of its grammar would.
+// Accepts what an automaton does not refuse, as a library would for the same grammar.
 class AutomatonMatcher : public Matcher {
  public:
   explicit AutomatonMatcher(std::shared_ptr<Endings> endings) : endings_(std::move(endings)) {}
@@ -197,7 +197,7 @@ TEST(outputs_end_in_time) {
   }
 }
 
-// Bytes, and words of whole and broken characters, some of them twice.
+// Bytes, and words of whole and incomplete characters, some of them twice.
 std::shared_ptr<const Vocabulary> vocabulary_of_words() {
   const std::vector<std::string> parts{"a", "b7", " ", "\"", "\",\"", "\"}", "\\n", "\x01", "\xC3\xA9", "\xE6\x97\xA5",
                                        "\xF0\x9F\x98\x80", "\xE6\x97", "\xA5", "\xED\xA0\x80", "m\":\""};

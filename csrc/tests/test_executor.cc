@@ -1,4 +1,4 @@
-// The executor, case by case: the walk of an iteration, the end of a text, errors, what it refuses.
+// The executor, case by case: the walk of an iteration, the end of a text, errors, refused arguments.
 #include <functional>
 
 #include "check.h"
@@ -38,7 +38,7 @@ TEST(one_walk_fills_each_row_once) {
   for (int node = 0; node <= 3; ++node) {
     CHECK(rig.is_guided(1, node) && rig.row(1, node) == grammar.row(path.states[node + 1]));
   }
-  rig.num_accepted[1] = 1;  // the golden token differs from draft 2: d2 and d3 are taken back
+  rig.num_accepted[1] = 1;  // the golden token differs from draft 2: d2 and d3 are rolled back
   const int32_t golden = fake::choose(path.states[2], rig.row(1, 1).data());
   rig.token(1, 0) = golden;
   rig.call(1);

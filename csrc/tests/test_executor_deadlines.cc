@@ -30,7 +30,7 @@ TEST(a_late_target_row_holds_the_slot_until_it_is_there) {
   GatedRig rig(2, 1, 1, {100ms, 100ms, 100ms}, 1);
   rig.call(0);
   CHECK(rig.held[0] == 1 && !rig.is_guided(0, 0));
-  rig.token(0, 0) = 3;  // a held slot's tokens are not looked at
+  rig.token(0, 0) = 3;  // the tokens of a held slot are not read
   rig.token(1, 0) = rig.token(1, 1) = 1;
   for (int i = 0; i < 5; ++i) {
     rig.call(1);
@@ -95,7 +95,7 @@ TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) 
 TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
   GatedRig rig(1, 2, 1, {60s, 0us, 60s}, 3);
   rig.take_up();
-  rig.call(1);  // nobody needs it before it is there
+  rig.call(1);  // nobody waits for it before it is there
   CHECK(rig.is_guided(0, 0));
   rig.token(0, 1) = rig.path.tokens[1];
   store_word(&rig.needed, 3);
@@ -107,7 +107,7 @@ TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
   rig.begin();
   CHECK(rig.held[0] == 0);
   rig.token(0, 0) = rig.path.tokens[1];
-  rig.call(1);  // the need of one iteration is none of the next
+  rig.call(1);  // `needed` of one iteration does not count in the next
   CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == rig.grammar.row(rig.path.states[2]));
 }
 
@@ -124,7 +124,7 @@ TEST(a_target_row_is_waited_for_until_the_target_has_needed_it_for_long_enough) 
     std::optional<Clock::duration> wait;
     Clock::duration at_least;
   };
-  // Without a wait of its own, half an iteration of 100 ms, which has two requests.
+  // Without a wait of its own it is half an iteration of 100 ms, because there are two requests.
   for (const auto& [wait, at_least] : {Case{5ms, 35ms}, Case{std::nullopt, 80ms}}) {
     GatedRig rig(2, 0, 2, {60s, 60s, wait}, 2);
     rig.take_up();
@@ -161,7 +161,7 @@ TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {
   const auto submit = [&] { rig.executor->submit({{0, std::make_shared<FakeMatcher>(Grammar{12})}}, {}); };
   CHECK_CONTAINS(message_of<std::invalid_argument>(submit), "slot 0 is busy");
   rig.call(1);
-  rig.call(0);  // the snapshot under way still names the request
+  rig.call(0);  // the submitted snapshot still names the request
   CHECK(rig.held[0] == 0 && !rig.is_guided(0, 0));
   gate->open();
   wait_until_idle(*rig.executor, 0);
@@ -204,7 +204,7 @@ TEST(a_sleeping_matcher_does_not_delay_its_neighbours) {
     }
     const Timeout took = Clock::now() - begin;
     CHECK(num_held <= kIterations / 4 * kNeighbours);  // none on an idle machine
-    CHECK(took < 5s);                                   // sleeping in line would take a minute
+    CHECK(took < 5s);                                   // one after another, the sleeps would take a minute
     rig.executor->detach(kNeighbours);
     wait_until_idle(*rig.executor, kNeighbours);
   }

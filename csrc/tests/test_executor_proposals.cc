@@ -1,4 +1,4 @@
-// Chains that the executor makes longer: what is forced, what is looked up, walks that are late, slots that are held.
+// Chains that the executor extends: forced and looked-up tokens, walks that are late, slots that are held.
 #include <map>
 #include <thread>
 
@@ -17,11 +17,11 @@ namespace {
 constexpr auto kLong = 10s;
 constexpr int32_t kAny = -2;
 
-// A language of one sentence, of which some places may be any of the tokens below 60.
+// A language with one sentence, in which some places may be any token below 60.
 class SentenceMatcher : public Matcher {
  public:
   explicit SentenceMatcher(Chain sentence) : sentence_(std::move(sentence)) {}
-  std::map<size_t, std::chrono::milliseconds> sleep_at;  // in the fill after so many tokens, once
+  std::map<size_t, std::chrono::milliseconds> sleep_at;  // in the fill after this many tokens, once
 
   bool accept(int32_t token) override {
     if (is_terminated() || !allows(token)) return false;
@@ -70,7 +70,7 @@ void verify(ExecutorRig& rig, int num_accepted, int32_t golden) {
   rig.call(1);
 }
 
-// Has the model draft these, from the first one on, where there is place for them.
+// Sets the model's drafts, from the first on, as far as there is room for them.
 void draft_by_model(ExecutorRig& rig, const Chain& drafts) {
   for (size_t i = 0; i < drafts.size(); ++i) {
     if (rig.chain_len[0] + 1 < rig.num_nodes) rig.token(0, rig.chain_len[0] + 1) = drafts[i];
@@ -124,12 +124,12 @@ TEST(an_iteration_may_draft_less) {
   CHECK(rig.is_guided(0, 3));
   rig.num_accepted[0] = 3;
   rig.token(0, 0) = 5;
-  begin_within({2, 0, 0});  // the golden token was left to it, and the model drafts alone
+  begin_within({2, 0, 0});  // the golden token was left to it, and only the model drafts
   CHECK(rig.chain(0).empty() && rig.is_guided(0, 0) && !rig.is_guided(0, 1) && !rig.held[0]);
   verify(rig, 0, 63);
   draft_by_model(rig, {6, 8});
   CHECK(rig.chain_len[0] == 1 && rig.is_guided(0, 1));
-  begin(rig);  // which takes the last draft
+  begin(rig);  // this one takes the last draft
   CHECK((origins(rig, 0) == std::vector<uint8_t>{1, 1, 0, 0, 0}) && rig.is_guided(0, 2));
   verify(rig, 2, 8);
   CHECK(rig.chain_len[0] == 0 && !rig.executor->error(0));
@@ -139,17 +139,17 @@ TEST(forced_tokens_behind_the_last_draft_but_one_take_the_last_ones_place) {
   ExecutorRig rig(1, {3, 4}, 1, kLong);
   start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, kAny, 2, 3, 4, kAny, kAny, kAny, 5, 6}));
   verify(rig, 0, 50);
-  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && rig.is_guided(0, 0));  // what follows is the model's to draft
+  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && rig.is_guided(0, 0));  // the model drafts what follows
   draft_by_model(rig, {1, 51});
   CHECK(rig.chain(0) == (Chain{1, 51, 2, 3, 4}) && rig.chain_len[0] == 7 && rig.is_guided(0, 2));
   CHECK((origins(rig, 0) == std::vector<uint8_t>{1, 1, 2, 2, 2, 0, 0}));
   begin(rig);
   for (int node = 0; node <= 5; ++node) CHECK(rig.is_guided(0, node));
-  verify(rig, 4, 4);  // four of them, and the golden token is what was the fifth
+  verify(rig, 4, 4);  // four of them; the golden token is what was the fifth
   CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && (origins(rig, 0) == std::vector<uint8_t>(7, 0)));
   CHECK(rig.executor->counters().rollbacks == 1 && !rig.executor->error(0));
   draft_by_model(rig, {52, 53, 54});
-  CHECK(rig.chain(0) == (Chain{52, 53, 54}) && rig.chain_len[0] == 2);  // nothing waits for what the last one forces
+  CHECK(rig.chain(0) == (Chain{52, 53, 54}) && rig.chain_len[0] == 2);  // nobody waits for what the last one forces
   begin(rig);
   verify(rig, 3, 5);
   CHECK(!rig.executor->error(0));
@@ -208,7 +208,7 @@ TEST(a_late_walk_has_no_tail_and_goes_back_for_the_draft) {
   for (const int32_t guess : {1, 40}) {
     ExecutorRig rig(1, {1, 3}, 1, GrammarExecutor::Waits{30ms, 30ms, 30ms});
     auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, kAny});
-    matcher->sleep_at[3] = 300ms;  // behind the second forced token
+    matcher->sleep_at[3] = 300ms;  // after the second forced token
     start(rig, matcher);
     for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) begin(rig);
     verify(rig, 0, 50);
@@ -247,7 +247,7 @@ TEST(a_walk_whose_proposals_were_late_is_waited_for_beside_the_target) {
   auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3});
   matcher->sleep_at[2] = 300ms;
   start(rig, matcher);
-  rig.needed = 2;  // the forward stream stands waiting
+  rig.needed = 2;  // the forward stream is waiting
   verify(rig, 0, 50);
   CHECK(rig.chain(0).empty());
   rig.needed = 0;
@@ -268,7 +268,7 @@ TEST(a_tail_is_waited_for_as_long_as_it_may_gain_more_than_it_costs) {
     rig.call(0);
     std::this_thread::sleep_for(100ms);
     rig.executor->submit({}, {0, 1, 2, 3});
-    rig.call(0);  // now it is known how long an iteration takes
+    rig.call(0);  // now the duration of an iteration is known
     for (int slot = 0; slot < 4; ++slot) rig.token(slot, 0) = 50;
     rig.needed = 2;
     rig.call(1);
@@ -298,13 +298,13 @@ TEST(lookups_stop_where_the_grammar_refuses_and_forced_tokens_go_first) {
     if (is_guided) matcher = std::make_shared<SentenceMatcher>(Chain{kAny, kAny, 12, kAny, kAny, kAny});
     start(rig, matcher, text);
     verify(rig, 0, 10);
-    CHECK(rig.chain(0) == (is_guided ? Chain{11, 12, 13} : Chain{11, 12, 13, 61}));  // 61 is none that it allows
+    CHECK(rig.chain(0) == (is_guided ? Chain{11, 12, 13} : Chain{11, 12, 13, 61}));  // 61 is not allowed
     const auto expected = is_guided ? std::vector<uint8_t>{3, 2, 3, 0, 0, 0} : std::vector<uint8_t>{3, 3, 3, 3, 0, 0};
     CHECK(origins(rig, 0) == expected);
     begin(rig);
     CHECK(rig.held[0] == 0);
     verify(rig, 2, 30);
-    CHECK(rig.chain(0).empty());  // 12, 30 was never there
+    CHECK(rig.chain(0).empty());  // 12, 30 never occurred
     begin(rig);
     verify(rig, 0, 10);
     CHECK(rig.chain(0)[0] == 11 && !rig.executor->error(0));

@@ -1,6 +1,6 @@
-// The executor under a simulated device for thousands of iterations: matchers that sleep, throw, refuse and run into
-// dead ends, texts that end, slots that change hands while callbacks run. Every row that counts is recomputed, every
-// text is compared with plain decoding, and the matcher calls are counted.
+// The executor with a simulated device for thousands of iterations: matchers that sleep, throw, refuse and reach dead
+// ends, texts that end, slots that change hands while callbacks run. Every valid row is recomputed, every text is
+// compared with plain decoding, and the matcher calls are counted.
 #include <map>
 #include <random>
 #include <string>
@@ -66,8 +66,8 @@ class Simulation {
   }
 
   int num_finished = 0, num_failed = 0, num_verified = 0;
-  int num_saved = 0;  // finished though their matchers failed
-  int num_kept = 0;  // rows that were there when they were taken
+  int num_saved = 0;  // finished although their matchers failed
+  int num_kept = 0;  // rows that were still kept when they were needed
 
  private:
   bool roll(int in) { return std::uniform_int_distribution<int>(1, in)(random_) == 1; }
@@ -125,7 +125,7 @@ class Simulation {
     };
   }
 
-  // Scribbles over the rows of an idle slot; whoever writes there later is caught when it starts again.
+  // Overwrites the rows of an idle slot; a later write by anyone else is noticed when the slot starts again.
   void check_untouched(int slot) {
     for (int node = 0; node < rig_.num_nodes; ++node) {
       if (scribbled_[slot]) CHECK(rig_.row(slot, node) == fake::Row(fake::kWords, kScribble));
@@ -153,8 +153,7 @@ class Simulation {
 
   bool is_here(int slot) const { return in_iteration_[slot] && in_iteration_[slot] == slots_[slot]; }
 
-  // Keeps a copy as the step does: of a row with another number than before, and by numbers above 0 those that come
-  // again.
+  // Copies a row as the step does: if its number differs from before, and with positive numbers also for later reuse.
   void take(int slot, int node) {
     auto& [fill_id, copy] = taken_[rig_.row_index(slot, node)];
     const int64_t found = rig_.fill_ids[rig_.row_index(slot, node)];
@@ -169,7 +168,7 @@ class Simulation {
     fill_id = found;
   }
 
-  // The row of a node as the kernels see it: null when it is free.
+  // The row of a node as the kernels see it: null if it is free.
   const int32_t* seen_row(int slot, int node) {
     if (!rig_.is_guided(slot, node)) return nullptr;
     take(slot, node);
@@ -180,7 +179,7 @@ class Simulation {
     if (!is_here(slot)) return;
     const bool counts = !request.is_free && !request.has_ended();
     const bool is_empty = rig_.is_guided(slot, node) && rig_.row(slot, node) == fake::Row(fake::kWords);
-    if (is_empty && request.num_restarts > 0) return;  // behind the draft at which the matcher has failed
+    if (is_empty && request.num_restarts > 0) return;  // behind the draft at which the matcher failed
     CHECK(rig_.is_guided(slot, node) == counts);
     if (!counts) return;
     take(slot, node);
@@ -193,7 +192,7 @@ class Simulation {
       Request& request = *slots_[slot];
       rig_.num_accepted[slot] = -1;
       if (rig_.held[slot] == 1) continue;
-      if (roll(20)) continue;  // the step holds the slot on its own account
+      if (roll(20)) continue;  // the step itself holds the slot
       int num_accepted = 0;
       while (true) {
         const uint64_t state = request.states.back();
@@ -223,7 +222,7 @@ class Simulation {
       for (int node = 1; node <= chain_len; ++node) state = request.grammar.next(state, rig_.token(slot, node));
       if (shape_.has_proposals()) check_none_behind(request, slot, chain_len);
       const int32_t* row = seen_row(slot, chain_len);
-      int32_t token = fake::choose(roll(3) ? random_() : state, row);  // a drafter that is right two times in three
+      int32_t token = fake::choose(roll(3) ? random_() : state, row);  // a drafter that is right two times out of three
       if (roll(30)) token = -1;
       rig_.token(slot, chain_len + 1) = token;
     }
@@ -256,7 +255,7 @@ class Simulation {
     const ExecutorCounters counters = rig_.executor->counters();
     const int num_nodes = rig_.num_nodes;
     CHECK((counters.guessed_draft_rows > 0) == has_guesses_);
-    if (!shape_.has_proposals() && !has_guesses_ && !has_restarts_) {  // else tokens may be taken back and walked again
+    if (!shape_.has_proposals() && !has_guesses_ && !has_restarts_) {  // else tokens may be walked twice
       CHECK(counters.max_fills <= num_nodes && counters.max_accepts <= num_nodes && counters.max_rollbacks <= 1);
       CHECK(counters.fills <= counters.iterations * num_nodes);
     }

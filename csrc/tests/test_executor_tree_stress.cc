@@ -1,5 +1,5 @@
-// Random trees for thousands of iterations, with random paths of them accepted. Every row that counts is recomputed by
-// a fresh matcher that walks the whole path; where nothing is late, fills and accepts are counted one by one.
+// Random trees for thousands of iterations, with random accepted paths. Every valid row is recomputed by a new matcher
+// that walks the whole path; where nothing is late, fills and accepts are counted exactly.
 #include <map>
 #include <optional>
 #include <random>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kSlots = 3, kMaxTokens = 40;
 
-// Remembers what it holds and what it was asked.
+// Remembers its tokens and its calls.
 class LoggingMatcher : public FakeMatcher {
  public:
   using FakeMatcher::FakeMatcher;
@@ -28,7 +28,7 @@ class LoggingMatcher : public FakeMatcher {
     taken.push_back(token);
     return true;
   }
-  void refill(FilledRow& row) override {  // which need not fill what the row holds already
+  void refill(FilledRow& row) override {  // it need not fill what the row holds already
     ++num_fills[row.words];
     FakeMatcher::refill(row);
   }
@@ -62,7 +62,7 @@ struct Request {
     for (int step : nodes_to(node)) path.push_back(tree[step].token);
     return path;
   }
-  // A fresh matcher behind the node; null where the grammar does not follow.
+  // A new matcher at the node; null if the grammar does not allow it.
   std::unique_ptr<FakeMatcher> walked_to(int node) const {
     auto fresh = std::make_unique<FakeMatcher>(grammar);
     for (int32_t token : path_to(node)) {
@@ -77,7 +77,7 @@ struct Request {
     fresh->fill(row.data());
     return row;
   }
-  // Accepts that a stage takes at least: one for each draft behind a followed one, and the edges to where they are.
+  // The minimum accepts of a stage: one for each draft behind a followed node, and the edges to these nodes.
   int num_accepts_for(int begin, int end) const {
     std::set<Path> edges;
     int num_drafts = 0;
@@ -94,7 +94,7 @@ struct Request {
 
   fake::Grammar grammar;
   std::shared_ptr<LoggingMatcher> matcher;
-  Path text;  // verified, golden token included
+  Path text;  // verified, including the golden token
   std::vector<Draft> tree;
 };
 
@@ -222,7 +222,7 @@ class Simulation {
     if (is_exact_ && is_drafting_[slot]) CHECK(requests_[slot]->matcher->num_accepts == expected);
   }
 
-  // Accepts a random path; the device has the new golden token in place at once.
+  // Accepts a random path; the device has the new golden token immediately.
   void verify(int slot) {
     Request& request = *requests_[slot];
     is_drafting_[slot] = rig_.held[slot] == 0 && !roll(8);
@@ -248,7 +248,7 @@ class Simulation {
   void draft(int slot, int begin, int end) {
     if (!is_drafting_[slot]) return;
     Request& request = *requests_[slot];
-    std::set<std::pair<int, int32_t>> seen;  // what a node's path is, its tokens alone say
+    std::set<std::pair<int, int32_t>> seen;  // a node's path is identified by its tokens alone
     for (int node = 1; node < begin; ++node) seen.emplace(request.tree[node].parent, request.tree[node].token);
     for (int node = begin; node < end; ++node) {
       Draft draft{-1, static_cast<int>(random_() % static_cast<uint64_t>(begin))};
@@ -266,7 +266,7 @@ class Simulation {
   const std::vector<int> stages_;
   ExecutorRig rig_;
   std::vector<std::unique_ptr<Request>> requests_;
-  std::vector<bool> is_drafting_ = std::vector<bool>(kSlots, false);  // a tree is being made, or has been
+  std::vector<bool> is_drafting_ = std::vector<bool>(kSlots, false);  // a tree is being drafted, or has been
 };
 
 int num_iterations() {
@@ -287,7 +287,7 @@ void simulate(uint64_t first_seed, bool is_exact, int num_threads, std::chrono::
   }
   std::printf("        %d drafts accepted, %d ended, %d times held\n", num_verified, num_ended, num_held);
   CHECK(num_verified > 0 && (num_held > 0) == !is_exact);
-  CHECK(num_ended > 0 || !is_exact);  // where much is late, how far requests come is a matter of time
+  CHECK(num_ended > 0 || !is_exact);  // if much is late, progress depends on timing
   CHECK(FakeMatcher::num_alive == alive);
 }
 

@@ -1,4 +1,4 @@
-// Trees of drafts in small cases: in which order a stage is walked, which rows count, what may be verified.
+// Trees of drafts in small cases: the order in which a stage is walked, which rows are valid, what may be verified.
 #include <thread>
 #include <utility>
 
@@ -23,7 +23,7 @@ TEST(a_stage_is_walked_depth_first_from_where_the_matcher_stands) {
   c.place(1, {{0, 1}, {0, 2}, {0, 3}});
   c.rig.call(2);
   CHECK(c.matcher->take_asked() == " +1 -1 +2 -1 +3" && c.guided() == (Nodes{0, 1, 2, 3}));
-  c.place(4, {{1, 4}, {3, 5}, {1, 6}});  // the matcher stands on node 3
+  c.place(4, {{1, 4}, {3, 5}, {1, 6}});  // the matcher is at node 3
   c.begin();
   CHECK(c.matcher->take_asked() == " +5 -2 +1 +4 -1 +6");
   CHECK(c.guided() == (Nodes{0, 1, 2, 3, 4, 5, 6}) && c.rig.held[0] == 0);
@@ -37,7 +37,7 @@ TEST(a_stage_is_walked_depth_first_from_where_the_matcher_stands) {
 TEST(the_last_stage_has_leaves_of_any_depth) {
   Case c;
   c.verify({}, 9);
-  c.draft({{0, 1}, {0, 2}, {0, -1}}, {{0, 4}, {2, 5}, {3, 6}});  // node 3 is not there
+  c.draft({{0, 1}, {0, 2}, {0, -1}}, {{0, 4}, {2, 5}, {3, 6}});  // node 3 does not exist
   CHECK(c.guided() == (Nodes{0, 1, 2, 4, 5}));
   c.matcher->take_asked();
   c.verify({4}, 8);
@@ -58,7 +58,7 @@ TEST(of_a_tree_of_less_depth_the_stages_left_become_known_together) {
   c.place(4, {{0, 13}, {0, -1}, {0, -1}});
   c.begin(DraftLimits{0, 0, 0});
   CHECK(c.guided() == (Nodes{0, 1, 3, 4}) && c.rig.held[0] == 0 && c.error().empty());
-  c.rig.accept(0, {4}, 7);  // the golden token is left too
+  c.rig.accept(0, {4}, 7);  // the golden token is left, too
   c.begin();
   CHECK(c.guided() == (Nodes{0}) && c.rig.held[0] == 0 && c.error().empty());
   CHECK(c.matcher->taken == (Tokens{9, 1, 4, 8, 13, 7}));

@@ -1,4 +1,4 @@
-// That threads may go on compiling while their process ends, when its static objects are gone.
+// Threads may go on compiling while their process exits and its static objects are gone.
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -14,7 +14,7 @@ using namespace specguide;
 
 TEST(grammars_are_compiled_until_the_process_is_over) {
   using std::chrono::milliseconds;
-  std::atexit([] { std::this_thread::sleep_for(milliseconds(200)); });  // behind all that is destroyed
+  std::atexit([] { std::this_thread::sleep_for(milliseconds(200)); });  // registered first, so it runs last
   std::thread([] {
     const std::vector<std::string> tokens{"a", "b", ""};
     const auto vocabulary = std::make_shared<const Vocabulary>(tokens, std::vector<int32_t>{2});

@@ -1,4 +1,4 @@
-// Lookups: what prompt lookup and suffix drafting propose, and that their memory is bounded.
+// Lookups: the proposals of prompt lookup and suffix drafting, and the bound on their memory.
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -15,7 +15,7 @@ using Tokens = std::vector<int32_t>;
 
 namespace {
 
-// What follows the latest earlier place of the longest end, looked for one by one.
+// What followed the latest occurrence of the longest suffix, by linear search.
 int32_t search(const Tokens& text, const Tokens& path, int min_n, int max_n) {
   Tokens all = text;
   all.insert(all.end(), path.begin(), path.end());
@@ -79,7 +79,7 @@ TEST(suffix_drafting_looks_in_its_own_text_and_in_finished_outputs) {
   CHECK(second->next({31}).token == -1);
   first->finish();
   CHECK(second->next({}).token == 31 && second->next({31}).token == 32);
-  CHECK(second->next({1}).token == -1);  // a prompt is nobody else's
+  CHECK(second->next({1}).token == -1);  // a prompt is not shared with others
 }
 
 TEST(what_is_kept_of_outputs_is_bounded) {

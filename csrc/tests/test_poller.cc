@@ -50,7 +50,7 @@ TEST(launches_run_in_order_on_another_thread_and_the_stream_waits_for_them) {
       CHECK(rig.seen.size() == static_cast<size_t>(i) + 1);
       threads[1] = std::this_thread::get_id();
     }));
-    if (i % 3 == 2) rig.stream->synchronize(20s);  // words are used again
+    if (i % 3 == 2) rig.stream->synchronize(20s);  // words are reused
   }
   rig.stream->synchronize(20s);
   CHECK(rig.seen.size() == 100 && rig.seen.back() == 99);
@@ -122,7 +122,7 @@ TEST(captured_launches_of_one_function_have_the_same_words) {
   replay_all();
   graphs.clear();
   const auto is_freed = [&] { return f.use_count() == 1 && g.use_count() == 1; };
-  for (int i = 0; i < 1000 && !is_freed(); ++i) std::this_thread::sleep_for(5ms);  // what a graph kept goes elsewhere
+  for (int i = 0; i < 1000 && !is_freed(); ++i) std::this_thread::sleep_for(5ms);  // released on another thread
   CHECK(is_freed());
   rig.capture({3, 4})->replay({rig.host.get()});
   rig.stream->synchronize(20s);
@@ -186,14 +186,14 @@ TEST(streams_go_on_when_a_function_hangs) {
     for (int ms = 0; ms < 10000 && message.find("host function did not end") == std::string::npos; ++ms) {
       std::this_thread::sleep_for(1ms);
       message = message_of<EngineError>([&] {
-        rig.stream->check();  // at first the stream's own wait, which has the same bound
+        rig.stream->check();  // at first the stream's own wait, which has the same time-out
         throw EngineError("");
       });
     }
     CHECK_CONTAINS(message, "a host function did not end within 0.2 s");
     try {
       rig.host->synchronize(20s);
-    } catch (const EngineError&) {  // the wait on the host has the same bound
+    } catch (const EngineError&) {  // the wait on the host has the same time-out
     }
     go = true;
   }

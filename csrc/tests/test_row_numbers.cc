@@ -1,4 +1,4 @@
-// The numbers of rows: equal ones have the same for as long as a device has kept them.
+// The numbers of rows: equal rows have the same number for as long as a device has kept them.
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -29,7 +29,7 @@ TEST(equal_rows_have_one_number_until_it_is_old) {
     CHECK(numbers.of(content) > number);
     CHECK(numbers.of(77) == number && numbers.told(number) == number);
   }
-  numbers.of(4);  // half of eight rows are newer
+  numbers.of(4);  // half of the eight places have newer rows
   CHECK(numbers.told(number) < 0);
   CHECK(numbers.of(77) > number);
 }
@@ -39,7 +39,7 @@ TEST(a_device_that_keeps_rows_by_their_numbers_has_the_right_ones) {
   RowNumbers numbers(kNumKept);
   std::mt19937_64 random(3);
   std::unordered_map<int64_t, std::pair<int64_t, int64_t>> kept;  // number and content, by place
-  std::unordered_map<int64_t, int64_t> held;                      // content by number, some of them told late
+  std::unordered_map<int64_t, int64_t> held;                      // content by number, some of them taken late
   int num_found = 0;
   for (int turn = 0; turn < 4000; ++turn) {
     std::set<int64_t> told;

@@ -1,4 +1,4 @@
-// Spelling: the target's habits are learnt from what it says where text is forced, and drafts follow them.
+// Spelling: the target's habits are learnt from its choices where text is forced, and drafts follow them.
 #include "spelling.h"
 
 #include <string>
@@ -24,7 +24,7 @@ const Vocabulary& vocabulary() {
   return made;
 }
 
-// A language of one text, however it is spelt.
+// A language with one text, in any spelling.
 class TextMatcher : public Matcher {
  public:
   explicit TextMatcher(std::string text) : text_(std::move(text)) {}
@@ -109,7 +109,7 @@ TEST(forced_text_is_spelt_by_habit_as_far_as_that_spells_it) {
   };
   Spelling spelling(fake::kVocab);
   CHECK((drafts(spelling) == std::make_pair(Tokens{kAb, kAb, kAb}, Tokens{kAb, kAb, kAb})));
-  for (int i = 0; i < 2; ++i) spelling.learn(kAb, kB);  // which does not begin the text
+  for (int i = 0; i < 2; ++i) spelling.learn(kAb, kB);  // it does not begin the text
   CHECK((drafts(spelling).first == Tokens{kAb, kAb, kAb}));
   for (int i = 0; i < 4; ++i) spelling.learn(kAb, kA);
   CHECK((drafts(spelling) == std::make_pair(Tokens{kA, kB, kA, kB}, Tokens{kAb, kB, kAb, kB})));

@@ -1,4 +1,4 @@
-// Streams and events: order, CUDA's record and wait semantics, bounds of time, latched errors.
+// Streams and events: order, CUDA's semantics of record and wait, time-outs, latched errors.
 #include <atomic>
 #include <thread>
 

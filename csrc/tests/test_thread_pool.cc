@@ -1,4 +1,4 @@
-// The pool: order within a lane, closing lanes, stand-ins for stuck workers and their retirement.
+// The pool: order within a lane, closing of lanes, replacement of stuck workers and their retirement.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "thread_pool.h"
 
-// Threads that the system still starts.
+// Threads that the system can still start.
 static std::atomic<int> num_threads_left{1 << 30};
 
 extern "C" __attribute__((visibility("default"))) int pthread_create(
@@ -46,7 +46,7 @@ TEST(a_lane_is_a_fifo) {
   ThreadPool pool(3, 8, 1ms);
   constexpr int kLanes = 16, kOperations = 200;
   std::vector<ThreadPool::LaneRef> lanes;
-  std::vector<std::vector<int>> seen(kLanes);  // unguarded: one operation of a lane at a time
+  std::vector<std::vector<int>> seen(kLanes);  // unguarded: a lane runs one operation at a time
   for (int i = 0; i < kLanes; ++i) lanes.push_back(std::make_shared<ThreadPool::Lane>());
   Waiter waiter;
   for (int n = 0; n < kOperations; ++n) {
@@ -109,7 +109,7 @@ TEST(stuck_workers_are_stood_in_for_and_stand_ins_retire) {
   CHECK(pool.num_workers() == 3);
   go = true;
   CHECK(stuck.wait(10s));
-  for (int i = 0; i < 100; ++i) {  // a stand-in retires when it next looks for work
+  for (int i = 0; i < 100; ++i) {  // a replacement retires when it next looks for work
     Waiter more;
     push(pool, lanes[3], more.operation([] {}));
     CHECK(more.wait(10s));
@@ -160,7 +160,7 @@ TEST(lanes_that_nobody_waits_for_come_last) {
   given_up.countdown->give_up();
   pool.rank_again();
   push(pool, lanes[2], waited_for.operation([&] { order.push_back(2); }));
-  push(pool, lanes[1], waited_for.operation([&] { order.push_back(3); }));  // so what is before it is waited for too
+  push(pool, lanes[1], waited_for.operation([&] { order.push_back(3); }));  // so what precedes it is waited for
   go = true;
   CHECK(waited_for.wait(10s) && given_up.wait(10s));
   CHECK((order == std::vector<int>{1, 3, 2, 0}));

@@ -1,4 +1,4 @@
-// Owns one request on its way through small trees of drafts, and a matcher that tells what it was asked.
+// Owns one request that goes through small trees of drafts, and a matcher that records its calls.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ using namespace std::chrono_literals;
 using Tokens = std::vector<int32_t>;
 
 constexpr auto kLong = 10s;
-constexpr auto kShort = 200ms;  // a busy machine keeps to it, and a test waits for it
+constexpr auto kShort = 200ms;  // a busy machine can keep to it, and a test can wait for it
 constexpr int32_t kRefused = 50, kEnd = fake::kEnd;
 
-// Takes any token but the refused one, in rows whose first word is the last token; says what it was asked.
+// Accepts any token except the refused one; the first word of its rows is the last token. It records its calls.
 class TellingMatcher : public Matcher {
  public:
   bool refuses_what_it_allows = false;
-  int32_t refused = kRefused, failing = -1;  // at the latter it throws, and forgets what it has taken
-  std::chrono::milliseconds sleep_at_7{0};  // in the fill behind token 7, once
+  int32_t refused = kRefused, failing = -1;  // at the latter it throws, and forgets its tokens
+  std::chrono::milliseconds sleep_at_7{0};  // in the fill after token 7, once
 
   bool accept(int32_t token) override {
     asked += " +" + std::to_string(token);
@@ -62,7 +62,7 @@ struct Draft {
   int32_t token;
 };
 
-// One request on its way through trees of two stages of three drafts each: nodes 1 … 3, then 4 … 6.
+// One request that goes through trees of two stages with three drafts each: nodes 1 … 3, then 4 … 6.
 struct Case {
   explicit Case(std::chrono::microseconds deadline = kLong, bool restarts = false)
       : rig(1, DraftShape::tree({0, 1, 4, 7}), 1, deadline) {
@@ -107,7 +107,7 @@ struct Case {
   std::string error() const { return rig.executor->error(0).value_or(""); }
 
   std::shared_ptr<TellingMatcher> matcher = std::make_shared<TellingMatcher>();
-  std::vector<std::shared_ptr<TellingMatcher>> made;  // in the first one's place
+  std::vector<std::shared_ptr<TellingMatcher>> made;  // replacements of the first matcher
   ExecutorRig rig;
 };
 
