@@ -198,6 +198,7 @@ def spelled(text: str, tokenizer: Tokenizer) -> bytes:
         ("minimax_m3", "none", {"thinking_mode": "disabled"}),
         ("minimax_m3", "low", {"thinking_mode": "enabled"}),
         ("north", "none", {"reasoning": False}),
+        ("command", "none", {"reasoning": False}),
         ("seed_oss", "none", {"thinking_budget": 0}),
         ("seed_oss", "low", {}),
     ],
