@@ -1,14 +1,15 @@
-"""Guided decoding: from a Guide to bitmask rows beside the forward passes.
+"""Guided decoding: turns a Guide into a compiled grammar, and fills bitmask rows from it beside the
+forward passes.
 
-Begin with `compile`: a guide in, a compiled grammar out. `backend` says what such a grammar is, and
-`matcher` what walks it for one request. `select` chooses the backend, `limits` and `budget` refuse
-what would take too much, and `finite` and `ends` look at a grammar for the engine. Each folder is a
-room of its own:
+Begin with `compile`: it takes a guide and gives a compiled grammar. `backend` defines compiled
+grammars, and `matcher` defines the grammar state of one request. `select` chooses the backend,
+`limits` and `budget` refuse guides that would take too much, and `finite` and `ends` tell the
+engine which outputs a grammar has and where one may end. Each folder is a room of its own:
 
-- `regex`, `schema`, `lark` and `notations` read what guides say, each in its own language.
-- `tools` writes the guides of tool calls, and `reading` reads outputs by what their guides fix.
-- `known` is what is known of a guide beside its text.
-- `backends` has the grammar libraries, and `adapters` what their adapters have in common.
-- `wrappers` has grammars around those of a backend, and `compiling` makes it all of a guide.
+- `regex`, `schema`, `lark` and `notations` read the languages in which guides are written.
+- `tools` writes the guides of tool calls, and `reading` reads outputs by their guides.
+- `known` has facts about a guide that its text cannot say.
+- `backends` has the grammar libraries, and `adapters` has the parts that their adapters share.
+- `wrappers` has grammars around those of a backend, and `compiling` runs the compiles.
 - `grammar_stream` walks the matchers while tokens come. No other folder imports it.
 """

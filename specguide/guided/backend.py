@@ -1,5 +1,5 @@
-"""Owns the interface of a grammar backend: a Guide in, a compiled grammar out, matchers from
-that."""
+"""Owns the interface of a grammar backend, which turns a Guide into a compiled grammar, and the
+forms that a guide has on the way."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from specguide.guided.schema.json_values import Json
 
 @dataclass(frozen=True)
 class BackendStatus:
-    """What has been found out about one grammar library on this machine.
+    """The state of one grammar library on this machine.
 
-    version: that of the installed package; None: it is not installed
-    native:  its matchers are driven without Python
-    reason:  why not, where `native` is False
+    version: version of the installed package; None: it is not installed
+    native:  its matchers run without Python
+    reason:  why `native` is False; else None
     """
 
     name: str
@@ -44,12 +44,12 @@ class CompiledGrammar(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Estimate of the memory it holds once it is compiled, for a cache's budget."""
+        """Estimate of its memory in bytes right after the compile, for a cache's budget."""
         ...
 
     @property
     def used_bytes(self) -> int:
-        """Estimate of the memory that it holds beside that, since it was used."""
+        """Estimate of the further memory, in bytes, that it has taken while it was used."""
         ...
 
     def matcher(self) -> Matcher:
@@ -70,7 +70,7 @@ class GrammarWrapper:
 
     @property
     def used_bytes(self) -> int:
-        """Memory that the other one holds since it was used."""
+        """See CompiledGrammar; the wrapper adds nothing."""
         return self.inner.used_bytes
 
 
@@ -82,39 +82,37 @@ class Backend(Protocol):
     native: bool
     """Whether its matchers are native."""
     reason: str | None
-    """Why they are not native; None where they are."""
+    """Why its matchers are not native; None where they are."""
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
-        """A guide as text for the library. Raises what `compile` does."""
+        """Write a guide as text for the library. Raises the errors of `compile`."""
         ...
 
     def outline(self, written: Written, rewritten: Rewritten) -> Outline | None:
-        """How the texts of a guide may end, as far as that is known; may take longer than to write
-        and compile it."""
+        """A grammar that tells how the guide's texts may end; None where none is known. May take
+        longer than `write` and `compile` together."""
         ...
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> CompiledGrammar:
-        """Compile a guide, as it was given or as it was written; this may take seconds.
+        """Compile a guide as it was given, or as `write` has written it; this may take seconds.
 
         Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a
-        feature that it uses, and GuideLimitExceeded when it runs into a limit of the library, each
-        with the library's words.
+        feature that it uses, and GuideLimitExceeded when it runs into a limit of the library. Each
+        quotes the library's message.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A guide in the form that a backend is given.
+    """A guide in the form that is given to a backend.
 
     kind:  the guide's kind
-    value: what the guide holds, JSON read; a JSON Schema, the guide itself or a part of it, as a
-           core schema
-    keys:  what a guard must know of objects whose keys come in any order; None: there is no such
-           guard
-    calls: the parts of a message with tool calls that are left out of it; None: there are none
-    items: for a guide that is no JSON as a whole, what a guard must know of arrays of distinct
-           items; None: there are none
+    value: the guide's content, with JSON parsed; a JSON Schema, alone or in a tag, is a core schema
+    keys:  for the guard of objects whose keys come in any order; None: no such guard
+    calls: which parts of a message with tool calls are left out; None: none
+    items: for the guard of arrays of distinct items, in a guide that is not JSON as a whole; None:
+           no such guard
     """
 
     kind: str
@@ -125,9 +123,9 @@ class Rewritten:
 
 
 class Outline(NamedTuple):
-    """A grammar of the same texts in a language that `native.Endings` reads: "ebnf" or "lark".
+    """A grammar of a guide's texts in a language that `native.Endings` reads: "ebnf" or "lark".
 
-    is_exact: of these texts and no others; False: it may have more
+    is_exact: it has exactly the guide's texts; False: it may have more
     """
 
     form: str
@@ -139,14 +137,14 @@ class Outline(NamedTuple):
 class Written:
     """A guide as text that a library compiles.
 
-    kind:     the guide's kind, as errors name it; a grammar's has the form that it was read as
+    kind:     the guide's kind, as errors name it; for a grammar with the form that it was read as
     form:     the language of the text, one of those that the backend writes
-    distinct: the fields of KnownItems, for a guard of arrays of distinct items, of which the text
-              does not speak; None: there are none
+    distinct: the fields of KnownItems, for the guard of arrays of distinct items, which the text
+              does not enforce; None: no such guard
     outline:  tells how texts may end; None where that is not known, or was not asked for
-    keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
-              there is no such guard
-    calls:    the fields of DeferredCalls, where a part of the guide is left out
+    keys:     the fields of KnownKeys, for the guard of objects whose keys come in any order; None:
+              no such guard
+    calls:    the fields of DeferredCalls, where parts of the guide are left out
     """
 
     kind: str
@@ -159,28 +157,25 @@ class Written:
 
 
 def as_given(guide: Guide) -> Rewritten:
-    """A guide as it was given. Raises InvalidGuide when it is no text that a library can be
-    handed."""
+    """A guide as it was given. Raises InvalidGuide when its text cannot be passed to a library."""
     source = checked_source(guide)
     return Rewritten(guide.kind, source if guide.kind in _TEXTS else json.loads(source))
 
 
 def read_as(rewritten: Rewritten) -> str:
-    """The words by which errors name a guide's kind."""
+    """The guide's kind as errors name it; for a grammar with the form that it was read as."""
     if rewritten.kind != "grammar":
         return rewritten.kind
     return f"grammar, read as {grammar_form(rewritten.value)},"
 
 
 def checked_source(guide: Guide) -> str:
-    """The canonical text of a guide. Raises InvalidGuide when it is no text that a library can be
-    handed."""
+    """The canonical text of a guide. Raises InvalidGuide when it cannot be passed to a library."""
     return checked_text(guide.source(), guide.kind)
 
 
 def checked_text(text: str, kind: str) -> str:
-    """The given text of a guide. Raises InvalidGuide when it is none that a library can be
-    handed."""
+    """The given text of a guide. Raises InvalidGuide when it cannot be passed to a library."""
     if "\0" in text:
         raise InvalidGuide(f"{kind} holds the character U+0000; write it as an escape", param=kind)
     encoded(text, kind)

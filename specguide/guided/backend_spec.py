@@ -1,4 +1,5 @@
-"""Owns the description of a grammar backend: what is known of it before its library is loaded."""
+"""Owns the description of a grammar backend: all that is known of it before its library is
+loaded."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 class Adapter(Protocol):
-    """A grammar library that is loaded: a module, or an object."""
+    """A loaded grammar library: a module, or an object."""
 
     def native_library(self) -> tuple[Any, str | None]:
-        """The library's native interface and None, or None and the reason why its matchers run in
+        """The library's native interface and None; or None and the reason why its matchers run in
         Python."""
         ...
 
     def bind(self, vocabulary: Vocabulary, library: Any, reason: str | None) -> Backend:
-        """The backend over a vocabulary, driven by `library`; where that is None, by Python, for
-        this reason."""
+        """The backend over a vocabulary. library: the native interface; None: Python drives the
+        library, for this reason"""
         ...
 
 
@@ -36,8 +37,7 @@ class Library:
 
     load:          imports it; raises ImportError where it is not installed
     package:       its name for `pip install`; None: it needs no package
-    imports_torch: importing the package imports torch, of which it needs no more than names to
-                   compile
+    imports_torch: importing the package imports torch, although compiling needs only names from it
     """
 
     load: Callable[[], Adapter]
@@ -49,19 +49,20 @@ class Library:
 class GrammarSupport:
     """How a backend takes context-free grammars.
 
-    forms:     the forms in which it takes all that a grammar says; "auto" tries it for no others
-    rewrite:   the grammar as the library is to be given it; raises InvalidGuide, and
+    forms:     the forms of which it supports everything; "auto" tries it for no others
+    rewrite:   the grammar as the library must be given it; raises InvalidGuide, and
                UnsupportedGuide where the library would ignore a part
-    free_keys: the same for a grammar with JSON Schemas, whose objects have their keys in any order,
-               and what is known of these, and of arrays of distinct items; None: it keeps the
-               schemas' order
-    distinct:  the same in the schemas' order, where these say behind which texts their JSON
-               begins, and what is known of arrays of distinct items; None: it has none
-    defer:     a message with tool calls without the arguments that can wait, as `rewrite` gives it,
-               and what is left out; None: it leaves nothing out
-    part:      what is left out, and what follows it, as a grammar that was checked already, as
-               `rewrite` gives it; None: as any other grammar
-    may_wait:  whether a schema in a structural tag can be left out likewise
+    free_keys: rewrites a grammar with JSON Schemas so that objects have their keys in any order;
+               with it come the facts for the guards of keys and of distinct items. None: it keeps
+               the schemas' order
+    distinct:  rewrites a grammar in the schemas' order, where schemas say behind which texts their
+               JSON begins; with it come the facts for the guard of distinct items. None: it has no
+               such guard
+    defer:     rewrites a message with tool calls without the arguments that can wait; with it comes
+               what was left out. None: it leaves nothing out
+    part:      rewrites a part that was left out, with what follows it, from a grammar that is
+               checked already; None: as any other grammar
+    may_wait:  whether a schema in a structural tag can be left out too
     """
 
     forms: frozenset[GrammarForm]
@@ -78,11 +79,12 @@ class BackendSpec:
     """One grammar backend.
 
     name:         its name in guides, configuration and reports
-    library:      what compiles for it, loaded when it is first asked for
+    library:      the library that compiles for it, loaded when it is first needed
     kinds:        the kinds of guides that it compiles, by the names of Guide's fields
-    capabilities: what it enforces of JSON Schemas; None: it compiles none, and no structural tags
+    capabilities: what it enforces of JSON Schemas; None: it compiles neither schemas nor structural
+                  tags
     grammars:     how it takes context-free grammars; None: it compiles none
-    joins:        whether it takes several regular expressions that must match one text together
+    joins:        whether it takes several regular expressions that must all match the same text
     rank:         "auto" tries backends of a lower rank first
     """
 
@@ -95,7 +97,8 @@ class BackendSpec:
     rank: int = 100
 
     def takes(self, kind: str, form: GrammarForm | None) -> bool:
-        """Whether "auto" tries it for guides of a kind. form: that of a grammar, None for others"""
+        """Whether "auto" tries it for guides of a kind. form: the form of a grammar; None for other
+        kinds"""
         return kind in self.kinds and (
             form is None or (self.grammars is not None and form in self.grammars.forms)
         )
@@ -107,7 +110,8 @@ class BackendSpec:
         return self.capabilities
 
     def rewritten(self, source: str, form: GrammarForm) -> str:
-        """A grammar as the library is to be given it. Raises as `GrammarSupport.rewrite`."""
+        """A grammar as the library must be given it. Raises the errors of
+        `GrammarSupport.rewrite`."""
         if self.grammars is None:
             raise UnsupportedGuide(f"{self.name} compiles no grammars")
         return self.grammars.rewrite(source, form)

@@ -1,9 +1,8 @@
-"""Owns the budget of the work on one guide: its steps are counted, and a guide that takes too many
-is refused.
+"""Owns the budget of steps for the work on one guide: a guide that takes too many steps is refused.
 
-Guides are read and rewritten in Python, which holds the interpreter, and a small schema can ask for
-work without end. So whatever loops over what a user wrote, or over what came of it, calls `spend`;
-a step is about a microsecond. Outside of a budget nothing is counted.
+Guides are read and rewritten in Python, which holds the GIL, and a small schema can cause endless
+work. So every loop over what a user wrote, or over what was made of it, calls `spend`. A step takes
+about a microsecond. Outside of a budget no steps are counted.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _Thing = TypeVar("_Thing")
 
 
 class Budget:
-    """The steps that the work on one guide may take, over all backends that it is tried with.
+    """The steps that the work on one guide may take, summed over all backends that are tried.
 
-    left: steps that may still be taken; negative where there were too few
+    left: steps that may still be taken; negative when the budget is spent
     """
 
     def __init__(self, most: int) -> None:
@@ -37,8 +36,8 @@ class Budget:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """A context in which steps are counted. Raises GuideLimitExceeded that names
-        `max_schema_steps` and the keyword at work."""
+        """A context in which steps are counted. Raises GuideLimitExceeded, which names
+        `max_schema_steps` and the keyword at work, when too many are taken."""
         token = _current.set(self)
         try:
             yield
@@ -52,7 +51,7 @@ class Budget:
             _current.reset(token)
 
     def keep(self, key: Hashable, make: Callable[[], _Result]) -> _Result:
-        """The result of `make` when it was first asked for."""
+        """The result of the first call with this key, which called `make`."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -64,8 +63,8 @@ class Budget:
 
 @contextmanager
 def at_most(num_steps: int) -> Iterator[None]:
-    """A context for a trial that may take num_steps of the budget. Raises UnsupportedGuide where it
-    takes more."""
+    """A context for a trial that may take `num_steps` of the budget. Raises UnsupportedGuide when
+    it takes more."""
     budget = _current.get()
     reserve = 0 if budget is None else max(0, budget.left - num_steps)
     if budget is None or not reserve:
@@ -82,8 +81,8 @@ def at_most(num_steps: int) -> Iterator[None]:
 
 @contextmanager
 def beside(num_steps: int) -> Iterator[None]:
-    """A context for a trial with num_steps of its own, which the budget does not lose. Raises
-    UnsupportedGuide where it takes more."""
+    """A context for a trial with `num_steps` of its own, which do not count in the budget. Raises
+    UnsupportedGuide when it takes more."""
     budget = _current.get()
     left = 0 if budget is None else budget.left
     if budget is not None:
@@ -98,10 +97,10 @@ def beside(num_steps: int) -> Iterator[None]:
 
 
 class _OutOfSteps(Exception):
-    """Raised where a budget is spent. It is no InvalidGuide, so that nothing takes it for a fact
-    about a part of the guide.
+    """Raised when a budget is spent. It is not an InvalidGuide, so that no handler takes it for a
+    fact about a part of the guide.
 
-    what: what took at least half of the steps, as the message begins
+    what: what took at least half of the steps, as the message names it
     """
 
     what = "the guide as a whole"
@@ -111,7 +110,7 @@ _current: ContextVar[Budget | None] = ContextVar("guide_budget", default=None)
 
 
 def spend(num_steps: int = 1) -> None:
-    """Take steps off the budget of the guide at work, if there is one."""
+    """Take steps from the current guide's budget, if there is one."""
     budget = _current.get()
     if budget is not None:
         budget.left -= num_steps
@@ -120,10 +119,10 @@ def spend(num_steps: int = 1) -> None:
 
 
 class at_work:
-    """A context in which a keyword is at work. Where the budget is spent, the error names the
-    innermost one at work that took at least half of it, if there is one.
+    """A context in which a keyword is at work. When the budget is spent, the error names the
+    innermost keyword that took at least half of it, if there is one.
 
-    path: of the subschema; None where `keyword` is none, but says all itself
+    path: path of the subschema; None where `keyword` already is the whole name
     """
 
     def __init__(self, keyword: str, path: str | None) -> None:
@@ -142,7 +141,7 @@ class at_work:
 
 
 def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """A function that makes the same thing once for the guide at work; its arguments are
+    """Wrap a function so that it computes each result once per guide at work. Its arguments must be
     hashable."""
 
     @wraps(function)
@@ -156,18 +155,18 @@ def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def know(function: Callable[..., Any], result: Any, *args: Hashable) -> None:
-    """Let a `kept` function give a result for these arguments that is known already."""
+    """Set the result of a `kept` function for these arguments, where it is already known."""
     budget = _current.get()
     if budget is not None:
         budget.keep((unwrap(function), *args), lambda: result)
 
 
 def kept_of(make: Callable[[_Thing], _Result], thing: _Thing) -> _Result:
-    """The result of `make` for a thing, made once for the guide at work. The thing needs no hash:
-    its identity tells it from others."""
+    """The result of `make` for a thing, made once per guide at work. The thing needs no hash: it is
+    recognized by its identity."""
     budget = _current.get()
     if budget is None:
         return make(thing)
-    # kept with it, so that it lives and its id stays its own
+    # The thing is kept too: while it lives, no other object gets its id.
     _, made = budget.keep((make, id(thing)), lambda: (thing, make(thing)))
     return made

@@ -1,8 +1,8 @@
-"""Owns the way from a guide to a compiled grammar: size, cache, one compile for equal guides, and
-how it ends.
+"""Owns the way from a guide to a compiled grammar: checks of size, the cache, and one compile for
+equal guides that are asked for at the same time.
 
-Where a compile runs is its runner's affair: on a thread, or first in a process that can be killed,
-as GuideConfig.isolate_compiles says.
+The runner decides where a compile runs: on a thread, or first in a process that can be killed, as
+GuideConfig.isolate_compiles says.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
 
 def backend_report() -> list[BackendStatus]:
-    """For each grammar backend, its version, whether it is native, and if not, why not."""
+    """For each grammar backend: its version, whether it is native, and if not, why."""
     return [backend_status(name) for name in backend_names()]
 
 
 class GrammarCompiler:
-    """Compiles guides against one vocabulary, beside the caller. Its methods may be called from any
+    """Compiles guides against one vocabulary, in the background. Its methods may be called from any
     thread.
 
-    Raises InvalidParams where the configuration asks for a backend that there is not.
+    Raises InvalidParams where the configuration asks for a backend that does not exist.
     """
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
@@ -76,7 +76,8 @@ class GrammarCompiler:
             if config.isolate_compiles
             else ThreadRunner(libraries, config, self._done)
         )
-        # What no caller waits for; what finds no room is found out when it is asked for.
+        # Finds ends that no caller waits for. Where it is full, they are found when somebody needs
+        # them.
         self._ends: Lane[Callable[[], None]] = Lane(
             "ends of grammars",
             lambda work: work(),
@@ -87,11 +88,11 @@ class GrammarCompiler:
         _compilers.add(self)
 
     def submit(self, guide: Guide, room: int | None = None) -> GrammarFuture:
-        """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
-        is kept. room: as of GrammarFuture
+        """Start to compile a guide. Equal guides share one compile, and its outcome is cached.
 
+        room: see GrammarFuture
         The future's error is InvalidGuide when the guide is malformed or asks for a backend that
-        there is not, UnsupportedGuide when no backend enforces it, GuideLimitExceeded naming the
+        does not exist, UnsupportedGuide when no backend enforces it, GuideLimitExceeded with the
         field of GuideConfig when it runs into a limit, CompilerBusy when too many others wait or
         take long, EngineError when the compiler is closed.
         """
@@ -119,7 +120,7 @@ class GrammarCompiler:
         return future
 
     def _submitter(self) -> Callable[[Guide], GrammarFuture]:
-        """`submit`, for grammars, which do not keep the compiler alive."""
+        """`submit` as a function for grammars. It holds only a weak reference to the compiler."""
         submit = weakref.WeakMethod(self.submit)
 
         def submit_if_alive(guide: Guide) -> GrammarFuture:
@@ -131,7 +132,7 @@ class GrammarCompiler:
         return submit_if_alive
 
     def _tell(self, futures: list[GrammarFuture], known: Outcome) -> None:
-        """Settle futures, where they need it with the ends of the grammar's texts."""
+        """Settle futures. Where one needs to know how the grammar's texts end, find that first."""
         try:
             if not is_told(known, futures):
                 finish(known)
@@ -139,7 +140,7 @@ class GrammarCompiler:
             settle(futures, known)
 
     def _put(self, job: Job) -> None:
-        """Start a job, or let its futures wait for an equal one that is under way."""
+        """Start a job, or add its futures to an equal job that is under way."""
         with self._lock:
             if self._is_closed:
                 for future in job.futures:
@@ -152,18 +153,18 @@ class GrammarCompiler:
         self._runner.put(job)
 
     def compile(self, guide: Guide) -> CompiledGrammar:
-        """The guide's compiled grammar: `submit`, and wait for it. Raises what the future's error
-        would be."""
+        """The guide's compiled grammar: `submit`, and wait for it. Raises the future's error."""
         return self.submit(guide).result()
 
     def warm_up(self) -> None:
-        """Start what the first compile would wait for, and do not wait for it."""
+        """Start the compile process, without waiting for it, so that the first compile need not
+        wait."""
         if self.config.isolate_compiles:
             self.submit(Guide(json_object=True))
 
     def close(self) -> None:
-        """Take no more guides and let the threads and processes go; what is not compiled ends with
-        an EngineError."""
+        """Take no more guides, and stop the threads and processes. Compiles that are not done end
+        with an EngineError."""
         with self._lock:
             self._is_closed = True
             jobs = list(self._jobs.values())
@@ -174,19 +175,19 @@ class GrammarCompiler:
         join_threads(self._ends.close())
 
     def _is_wanted(self, job: Job) -> bool:
-        """Whether a caller still waits; where none does the job is forgotten."""
+        """Whether a caller still waits for a job. A job that nobody waits for is forgotten."""
         with self._lock:
             if not job.is_wanted and self._jobs.get(job.key) is job:
                 del self._jobs[job.key]
             return job.is_wanted
 
     def _done(self, job: Job, outcome: Outcome) -> None:
-        """Tell the callers an outcome. A fact about the guide is kept, also where it comes too late
-        for them."""
+        """Give the outcome to the callers. A fact about the guide is cached, even when it comes too
+        late for them."""
         if not isinstance(outcome, (EngineError, GuideLimitExceeded, CompilerBusy)):
             try:
                 self.cache.put(job.key, outcome)
-            except Exception as error:  # callers must not wait for ever
+            except Exception as error:  # otherwise callers would wait forever
                 outcome = internal_error(job.guide, error)
         with self._lock:
             if self._jobs.get(job.key) is job:

@@ -1,5 +1,5 @@
-"""Owns where the grammar of one output may end, found beside the engine's own walk by a matcher
-that follows the output."""
+"""Owns the search for places where one output may end: a second matcher follows the output, beside
+the engine's own walk."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class GrammarEnds:
-    """Follows an output with a matcher of its own, and only as far as it is asked about.
+    """Follows an output with its own matcher, only as far as it is asked about.
 
-    A grammar library that fails is not asked again: nothing may end there any more.
+    After an error of the grammar library it no longer asks it: from then on the output may end
+    nowhere.
 
-    matcher: a matcher at its beginning; from now on this object's own
+    matcher: a matcher at its start; this object now owns it
     """
 
     def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
@@ -28,17 +29,17 @@ class GrammarEnds:
         self._vocabulary = vocabulary
         self._row = np.zeros(vocabulary.num_words, np.int32)
         self._tokens: list[int] = []
-        self._num_taken = 0  # of them, by the matcher
-        self._num_bytes = 0  # of these
+        self._num_taken = 0  # number of `_tokens` that the matcher has accepted
+        self._num_bytes = 0  # bytes of these accepted tokens
 
     def add(self, token: int) -> None:
         """Take the output's next token."""
         self._tokens.append(token)
 
     def may_end(self, num_bytes: int | None = None) -> bool:
-        """Whether the output matches the grammar where it ends.
+        """Whether the output may end here, by the grammar.
 
-        num_bytes: of a beginning of the output, which is to end there; None: all of it
+        num_bytes: ask about the output's first bytes instead; None: the whole output
         """
         if self._matcher is None:
             return False
@@ -69,7 +70,7 @@ class GrammarEnds:
         return self._num_bytes + len(rest) == num_bytes and self._may_end_behind(matcher, rest)
 
     def _may_end_behind(self, matcher: Matcher, rest: bytes) -> bool:
-        """Whether the output may end behind the matcher's tokens and `rest`, the beginning of a
+        """Whether the output may end behind the matcher's tokens and `rest`, the first bytes of the
         token within which the text ends."""
         num_taken = 0
         try:
@@ -90,6 +91,6 @@ class GrammarEnds:
 
 
 def _longest(ids: Mapping[bytes, int], text: bytes) -> int | None:
-    """The token that is the longest beginning of a text."""
+    """The longest token with which a text begins; None where there is none."""
     ends = range(len(text), 0, -1)
     return next((ids[text[:end]] for end in ends if text[:end] in ids), None)

@@ -1,4 +1,4 @@
-"""Owns grammars of few outputs, for which all token sequences that the masks admit are listed."""
+"""Owns grammars with few outputs: it lists all token sequences that the masks allow."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
 
 MAX_SEQUENCES = 4096
-"""Most token sequences of a grammar that are listed."""
+"""Most token sequences that are listed."""
 
 _MAX_STEPS = 8 * MAX_SEQUENCES
-"""Most tokens that a matcher is asked to accept to list them."""
+"""Most tokens that a matcher is asked to accept while they are listed."""
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteGrammar(GrammarWrapper):
-    """A grammar and all outputs that it admits.
+    """A grammar with the list of all its outputs.
 
     sequences: token ids of each output, its end token included, in the order of a depth-first walk:
-               outputs with a common beginning follow each other
+               outputs with a common prefix are neighbours
     """
 
     sequences: tuple[tuple[int, ...], ...]
@@ -37,12 +37,12 @@ class FiniteGrammar(GrammarWrapper):
         return self.inner.num_bytes
 
     def matcher(self) -> Matcher:
-        """A matcher of the grammar itself; the list plays no part in it."""
+        """A matcher of the grammar itself; it does not use the list."""
         return self.inner.matcher()
 
 
 class FiniteGrammars:
-    """Lists what compiled grammars admit, beside the caller."""
+    """Lists the outputs of compiled grammars, on a thread of its own."""
 
     def __init__(self, vocab_size: int) -> None:
         self._vocab_size = vocab_size
@@ -50,9 +50,9 @@ class FiniteGrammars:
         self._last: tuple[CompiledGrammar, int, FiniteGrammar] | None = None
 
     def submit(self, compiled: GrammarFuture, max_tokens: int) -> GrammarFuture:
-        """A future of the FiniteGrammar of a grammar, with the outputs of at most so many tokens.
+        """A future FiniteGrammar of a grammar, with its outputs of at most `max_tokens` tokens.
 
-        Its error is the error of `compiled`, or what `admitted_sequences` raises, or OutputTooLong
+        Its error is the error of `compiled`, or that of `admitted_sequences`, or OutputTooLong
         where there are no such outputs.
         """
         listed = GrammarFuture()
@@ -60,7 +60,7 @@ class FiniteGrammars:
         return listed
 
     def close(self) -> None:
-        """List no more; what is not listed yet is never told."""
+        """Stop. Futures of grammars that are not listed yet are never settled."""
         self._lister.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, compiled: GrammarFuture, listed: GrammarFuture, max_tokens: int) -> None:
@@ -76,12 +76,12 @@ class FiniteGrammars:
             settle([listed], self._finite(compiled.result(), max_tokens))
         except SpecguideError as error:
             settle([listed], error)
-        except Exception as cause:  # of a library or a user
+        except Exception as cause:  # e.g. of a library, or of a user's matcher
             settle([listed], MatcherError(f"its outputs could not be listed: {cause}"))
 
     def _finite(self, grammar: CompiledGrammar, max_tokens: int) -> FiniteGrammar:
-        """The grammar with all that it admits. The last one is kept: the samples of a prompt ask
-        for the same."""
+        """The grammar with the list of its outputs. The last one is kept, since all samples of a
+        prompt ask for the same one."""
         if self._last is None or self._last[0] is not grammar or self._last[1] != max_tokens:
             sequences = admitted_sequences(grammar.matcher(), self._vocab_size, max_tokens)
             if not sequences:
@@ -93,10 +93,10 @@ class FiniteGrammars:
 def admitted_sequences(
     matcher: Matcher, vocab_size: int, max_tokens: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Token ids of all outputs of at most `max_tokens` tokens that end with an end token.
+    """Token ids of all outputs of at most `max_tokens` tokens, the last of which is an end token.
 
-    Several of them may spell the same text. Raises InvalidParams naming `faithful` where they are
-    more than MAX_SEQUENCES or take too long to find.
+    Several of them may spell the same text. Raises InvalidParams naming `faithful` where there are
+    more than MAX_SEQUENCES, or where it takes too long to find them.
     """
     found: list[tuple[int, ...]] = []
     path: list[int] = []
@@ -125,7 +125,7 @@ def admitted_sequences(
 
 
 def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:
-    """The tokens that may follow. Raises InvalidParams where those alone are too many."""
+    """The tokens that may follow. Raises InvalidParams where already these are too many."""
     matcher.fill(row)
     tokens = allowed_tokens(row)
     if len(tokens) > MAX_SEQUENCES:

@@ -1,4 +1,4 @@
-"""Owns what a caller of the compiler waits for, and how long that takes."""
+"""Owns the future of a compiled grammar, with the time that its compile took."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from specguide.guided.backends import CompiledGrammar
 class GrammarFuture(Future[CompiledGrammar]):
     """A future grammar, or the error that says why there is none.
 
-    room:   the most tokens that a text may have. Where it is not plain that the shortest text has
-            no more, the grammar is there when that is known. None: that is no matter
-    took_s: seconds from when it was asked for to when it was there, by the thread that compiled it;
-            what the caller did meanwhile is not in it. 0 until then
+    room:   most tokens of an output. The future is settled only when it is known whether the
+            shortest output has more. None: it does not wait for that
+    took_s: seconds between the request and the result, measured by the compiling thread, so that a
+            busy caller adds nothing; 0 until then
     """
 
     def __init__(self, room: int | None = None) -> None:
@@ -24,11 +24,11 @@ class GrammarFuture(Future[CompiledGrammar]):
         self.took_s = 0.0
 
     def set_result(self, result: CompiledGrammar) -> None:
-        """Settle the future with a grammar that is there."""
+        """Settle the future with a compiled grammar."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_result(result)
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Settle the future with an error: the grammar will never be there."""
+        """Settle the future with an error."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_exception(exception)

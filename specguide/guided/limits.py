@@ -1,4 +1,5 @@
-"""Owns the limits of size and depth that every kind of guide is held to before it is compiled."""
+"""Owns the limits of size and depth that are checked for every kind of guide before it is
+compiled."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _MOST_ROUNDS = 32
 
 
 def check_size(guide: Guide, limits: GuideConfig) -> str:
-    """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or
-    `max_depth`, and UnsupportedGuide for a regular expression that nobody reads. Quick."""
+    """The guide's canonical text. Quick. Raises GuideLimitExceeded naming `max_source_bytes` or
+    `max_depth`, and UnsupportedGuide for a regular expression too long to be read."""
     try:
         source = guide.source()
     except RecursionError:
@@ -37,7 +38,8 @@ def check_size(guide: Guide, limits: GuideConfig) -> str:
 
 
 def encoded(text: str, kind: str) -> bytes:
-    """The text of a guide in UTF-8. Raises InvalidGuide where half of a surrogate pair is in it."""
+    """The text of a guide in UTF-8. Raises InvalidGuide where it contains half of a surrogate
+    pair."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -49,12 +51,12 @@ def encoded(text: str, kind: str) -> bytes:
 
 
 def check_limits(guide: Guide, limits: GuideConfig) -> None:
-    """Raises what `check_size` does, and GuideLimitExceeded naming `max_depth`, `max_values` or
-    `max_rules`; and InvalidGuide for a grammar in no form that is known.
+    """Raises the errors of `check_size`, GuideLimitExceeded naming `max_depth`, `max_values` or
+    `max_rules`, and InvalidGuide for a grammar in no known form.
 
     The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that
-    of its brackets. Rules are counted since the libraries follow a chain of them on the stack,
-    whose end would end the process.
+    of its brackets. Rules are counted because the libraries follow a chain of rules by recursion,
+    and a stack overflow would kill the process.
     """
     source = check_size(guide, limits)
     is_json = guide.kind not in ("regex", "grammar")
@@ -71,10 +73,10 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
 
 
 def _is_deeper(brackets: bytes, most: int) -> bool:
-    """Whether more than so many round brackets are open somewhere."""
+    """Whether more than `most` round brackets are open at one place."""
     left = brackets
     for _ in range(min(most, _MOST_ROUNDS)):
-        left = left.replace(b"()", b"")  # the innermost ones
+        left = left.replace(b"()", b"")  # removes the innermost pairs
     if not left:
         return False
     depths = accumulate(1 if bracket == _OPEN else -1 for bracket in brackets)
@@ -82,21 +84,20 @@ def _is_deeper(brackets: bytes, most: int) -> bool:
 
 
 def _num_rules(grammar: str) -> int:
-    """About the number of rules that a grammar has. Raises InvalidGuide for one in no form that is
-    known."""
+    """About the number of a grammar's rules. Raises InvalidGuide for a grammar in no known form."""
     if grammar_form(grammar) == "EBNF":
         return grammar.count("::=")
     return sum(":" in line for line in grammar.splitlines())
 
 
 def _outside_strings(source: str) -> str:
-    """JSON without its strings, which alone hold backslashes."""
+    """JSON without its strings. Backslashes occur only in strings."""
     unescaped = source.replace("\\\\", "").replace('\\"', "")
     return "".join(unescaped.split('"')[::2])
 
 
 def _unescaped_brackets(source: str) -> str:
-    """A regular expression or a grammar without what is behind a backslash."""
+    """A regular expression or a grammar without the characters that a backslash escapes."""
     first, *others = source.replace("\\\\", "").split("\\")
     return first + "".join([other[1:] for other in others])
 

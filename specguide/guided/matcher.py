@@ -1,8 +1,8 @@
-"""Owns the matcher contract: a request's grammar state, one meaning over all backends.
+"""Owns the matcher contract: a request's grammar state, with the same meaning in all backends.
 
-A compiled grammar is shared; a matcher belongs to one request and one mutator, the grammar
-executor. The native adapters, the Python adapters of both grammar libraries and matchers written by
-users all follow this contract, and the same conformance tests run over each of them.
+A compiled grammar is shared. A matcher belongs to one request, and only the grammar executor
+changes it. The native adapters, the Python adapters of both grammar libraries and matchers written
+by users all follow this contract, and the same conformance tests run over each of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 Row = npt.NDArray[np.int32]
-"""A bitmask row: ceil(vocab / 32) int32 words; bit (token % 32) of word (token // 32) is 1 when it
-is allowed."""
+"""A bitmask row: ceil(vocab / 32) int32 words; bit (token % 32) of word (token // 32) is 1 when the
+token is allowed."""
 
 
 def allowed_tokens(row: Row) -> npt.NDArray[np.int64]:
-    """The ids that a row allows, in order."""
+    """The token ids that a row allows, in ascending order."""
     return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
 
 
@@ -28,14 +28,14 @@ def allowed_tokens(row: Row) -> npt.NDArray[np.int64]:
 class Matcher(Protocol):
     """The grammar state of one request.
 
-    Thrown errors mean that the library underneath failed; they end this request alone, and where
-    the failure is at a draft, only once the target takes that draft. The matcher is then left as it
-    is, and a new one of its grammar goes on behind the tokens that are verified. Methods of one
-    matcher are never called from two threads at a time, but any thread may call them.
+    An exception means that the library underneath failed. It ends this request alone; an exception
+    at a draft ends it only if the target takes that draft. The matcher is then not used any more,
+    and a new matcher of its grammar continues behind the verified tokens. Methods of one matcher
+    are never called by two threads at the same time, but any thread may call them.
     """
 
     def accept(self, token: int) -> bool:
-        """Take `token` if the grammar allows it here, and return whether it does; a refused token
+        """Take `token` if the grammar allows it here. Returns whether it does; a refused token
         changes nothing.
 
         Taking an end token terminates the matcher. A terminated matcher refuses every token.
@@ -64,20 +64,20 @@ class Matcher(Protocol):
         ...
 
     def forced_tokens(self) -> Sequence[int]:
-        """Token ids whose text must follow whatever is chosen, possibly none; the state stays as it
+        """Token ids whose text must follow in every output, possibly none; the state stays as it
         is.
 
-        The text is forced, not its spelling: another tokenization of the same text may be allowed
-        too. They can be accepted one after the other, and they are proposals: a drafter may propose
-        them, verification still checks.
+        The text is forced, but not its spelling: other tokens with the same text may be allowed
+        too. The tokens can be accepted one after the other. A drafter may propose them;
+        verification still checks them.
         """
         ...
 
 
 @dataclass
 class FailedMatcher:
-    """Takes the place of a matcher that could not be made, so that its request ends with the cause,
-    and no other does."""
+    """Stands in for a matcher that could not be made, so that its request ends with the cause, and
+    no other request does."""
 
     cause: Exception
     is_terminated = False

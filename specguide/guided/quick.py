@@ -1,4 +1,4 @@
-"""Owns frozen dataclasses of which a compile makes thousands."""
+"""Owns fast frozen dataclasses, for objects that a compile makes by the thousands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def quick(cls: _Class) -> _Class:
-    """A class as a frozen dataclass whose objects are made in a third of the time.
+    """Make a class a frozen dataclass whose objects are made in a third of the usual time.
 
-    A frozen dataclass sets its fields through `object.__setattr__`, since its own refuses; here
-    they are set as usual. So no assignment is refused any more when the program runs: mypy alone
-    refuses it. Raises TypeError for a class with a `__post_init__`, which would not be called.
+    A frozen dataclass sets its fields through `object.__setattr__`, since its own refuses
+    assignment; here they are set as usual. So only mypy refuses assignments; at run time nothing
+    does. Raises TypeError for a class with a `__post_init__`, which would not be called.
     """
     if hasattr(cls, "__post_init__"):
         raise TypeError(f"{cls.__name__} has a __post_init__: it cannot be made quickly")
@@ -26,8 +26,9 @@ def quick(cls: _Class) -> _Class:
 
 
 def hashed_once(cls: _Class) -> _Class:
-    """A class whose objects keep their hash, for trees, in which it is that of all that is inside.
-    They must stay in their process, since texts have another hash in the next."""
+    """Make the objects of a class keep their hash. This is for trees, where a hash is computed from
+    the whole tree. The objects must stay in their process, since hashes of strings differ between
+    processes."""
     made: Any = cls.__hash__
 
     def kept_hash(self: Any) -> int:

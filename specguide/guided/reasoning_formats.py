@@ -1,4 +1,4 @@
-"""Owns how model families write what they think before they answer: descriptions under
+"""Owns how model families write their reasoning before they answer: the descriptions under
 grammars/reasoning, and the choice of one."""
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ NO_FORMAT = "none"
 
 @dataclass(frozen=True)
 class ReasoningFormat(WrittenForm):
-    """How a model writes its reasoning: begin · reasoning · end · resumes, and then what it calls,
-    or answer, the answer itself and after_answer.
+    """How a model writes its reasoning. An output is begin · reasoning · end · resumes, followed by
+    tool calls or by answer · the answer itself · after_answer.
 
-    begins_itself: the model writes `begin`, unless the prompt has the section or its end; else it
-                   reasons where the prompt begins it
-    switch:        variable of the chat template that says whether to reason; None: it has none
+    begins_itself: the model writes `begin`, unless the prompt already has the section or its end;
+                   else the model reasons only where the prompt begins the section
+    switch:        variable of the chat template that turns reasoning on or off; None: it has none
     effort:        variable of the chat template that says how much to reason; None: it has none
-    budget:        variable of the chat template that says how many tokens to reason for, 0 for no
+    budget:        variable of the chat template that says for how many tokens to reason, 0 for no
                    reasoning; "": it has none
     without:       text in front of an answer without reasoning, where there is no switch
-    efforts:       words of the template for efforts that it has no such word for
-    instead:       what the model may write in the section's place, by itself; "": it may answer at
-                   once; None: it always has the section
-    cut_by:        special token with which a call may begin inside of the section, which it ends;
-                   "": none does
+    efforts:       maps efforts that the template does not know to words that it knows
+    instead:       what the model may write in place of the section; "": it may answer at once;
+                   None: it always has the section
+    cut_by:        special token with which a call may begin inside the section, which it ends; "":
+                   there is none
     asked:         special token that a prompt has where the model is to begin the section; "": the
                    model begins it after any prompt
     """
@@ -50,28 +50,28 @@ class ReasoningFormat(WrittenForm):
     asked: str = ""
 
     def is_begun(self, prompt: str) -> bool:
-        """Whether a prompt, by its last part, has begun the section and not ended it."""
+        """Whether the prompt's last section was begun and not ended."""
         return prompt.rfind(self.begin) > prompt.rfind(self.end)
 
     def left_of_without(self, prompt: str) -> str:
-        """What a prompt lacks of `without`, where it has begun that, by its last part; all of it
-        where it has begun the section otherwise."""
+        """The part of `without` that the prompt's end lacks, where the prompt has begun it; all of
+        it where the prompt has begun the section in another way."""
         return self.without.removeprefix(prompt[prompt.rfind(self.begin) :])
 
     def is_over(self, prompt: str) -> bool:
-        """Whether a prompt ends with the section's end."""
+        """Whether the prompt ends with the section's end."""
         return prompt.rstrip().endswith(self.end.strip())
 
 
 @cache
 def reasoning_formats() -> dict[str, ReasoningFormat]:
-    """All formats that are known, by name."""
+    """All known formats, by name."""
     return read_forms("reasoning", ReasoningFormat)
 
 
 def choose_reasoning_format(name: str | None, template: str | None) -> ReasoningFormat | None:
-    """The format of this name, else the one that the chat template speaks of; None where there is
-    none, or "none" is named. Raises InvalidParams for an unknown name."""
+    """The format of this name; without a name, the format whose marks the chat template has. None
+    where there is none, or "none" is named. Raises InvalidParams for an unknown name."""
     if name == NO_FORMAT:
         return None
     if name is None:

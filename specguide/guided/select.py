@@ -1,9 +1,9 @@
-"""Owns the choice of a grammar backend for a guide: which ones to try, and what to tell each so
-that it enforces all.
+"""Owns the choice of grammar backends for a guide, and the rewriting of the guide for each, so that
+the backend enforces all of it.
 
-JSON Schemas are rewritten into the core and checked keyword by keyword; regular expressions are
-written anew, so that no engine reads them in its own way. What a backend would take without
-enforcing it is refused here, with the reason, as its BackendSpec says.
+JSON Schemas are rewritten into core schemas and checked keyword by keyword. Regular expressions are
+written anew, so that all engines read them alike. What a backend would accept without enforcing it,
+as its BackendSpec says, is refused here with the reason.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from specguide.guided.written_cache import WrittenCache
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     """Names of the backends to try for a guide, the best first.
 
-    requested: "auto", or the one that is asked for
+    requested: "auto", or the backend that is asked for
 
-    Raises InvalidGuide for a grammar in no form that is known.
+    Raises InvalidGuide for a grammar in no known form.
     """
     if requested != AUTO:
         return (requested,)
@@ -74,16 +74,16 @@ def rewrites(
     *,
     with_tokens: Callable[[CallTexts], CallTexts | None] = lambda _: None,
 ) -> Iterator[Rewritten]:
-    """The guide as the backend is to be given it, so that it enforces every bit of it; the best
+    """The forms of the guide to try with the backend, each of which it enforces in full; the best
     first.
 
-    A JSON Schema comes once as its core, and once with all merged that holds at once, which is
-    slower to make and gives up the schema's order of properties, but takes nothing for granted that
-    a backend does.
+    A JSON Schema comes once as its core, and once with all keywords merged that hold at once. The
+    merged form is slower to make and loses the schema's order of properties, but relies on nothing
+    that only some backends do.
 
-    reading:     of schemas, but for those inside of grammars
-    with_tokens: how calls begin, with what the vocabulary adds to that; None where no arguments may
-                 be left out
+    reading:     how schemas are read, except those inside of grammars
+    with_tokens: adds to how calls begin what only the vocabulary tells; gives None where no
+                 arguments may be left out
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -114,8 +114,8 @@ def rewrites(
 
 
 def _able(spec: BackendSpec, key_order: str) -> Capabilities:
-    """What a backend enforces of schemas. Raises UnsupportedGuide where it fixes the order of
-    keys."""
+    """What a backend enforces of schemas. Raises UnsupportedGuide where keys may come in any order
+    and the backend fixes it."""
     able = spec.enforced()
     if key_order != "any":
         return able
@@ -125,7 +125,7 @@ def _able(spec: BackendSpec, key_order: str) -> Capabilities:
 
 
 def _fixed_order(backend: str) -> UnsupportedGuide:
-    """The error for a backend that keeps the schema's order of keys."""
+    """The error for a backend that keeps an object's keys in the schema's order."""
     return UnsupportedGuide(
         f"{backend} has the keys of an object in the schema's order; ask for key_order "
         '"schema", or for backend "llguidance"'
@@ -138,7 +138,7 @@ def _with_calls(
     spec: BackendSpec,
     with_tokens: Callable[[CallTexts], CallTexts | None],
 ) -> Rewritten:
-    """The grammar of a message with calls of many tools, whose arguments wait where they may."""
+    """The grammar of a message with calls of many tools. Arguments that may wait are left out."""
     defer = None if spec.grammars is None else spec.grammars.defer
     told = None if defer is None else with_tokens(calls)
     if defer is None or told is None:
@@ -149,7 +149,7 @@ def _with_calls(
 
 
 def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:
-    """A guide without schemas, or with those in a grammar."""
+    """A guide of a kind without schemas, or a grammar that may contain some."""
     if kind == "regex":
         return Rewritten(kind, _regex(value, spec.joins))
     if kind == "grammar" and key_order == "any" and "%json" in value:
@@ -163,7 +163,7 @@ def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rew
 
 
 def _is_marked(source: str) -> bool:
-    """Whether schemas in a grammar say behind which texts their JSON begins."""
+    """Whether a grammar's schemas say behind which texts their JSON begins."""
     return BEHIND in source and _check_grammar(source) == "Lark"
 
 
@@ -179,23 +179,23 @@ _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), 
 
 
 def _schema(node: Mapping[str, Json], spec: BackendSpec, reading: Reading) -> CoreSchema:
-    """The core of a schema inside a tag; the tags of one request come again in the next."""
+    """The core of a schema inside a tag, cached: the same tags come again with the next request."""
     schema = node["json_schema"]
     key = (spec.name, reading)
     return _cores.get(json.dumps(schema), key, lambda: _core(schema, spec.enforced(), reading))
 
 
 def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -> CoreSchema:
-    """The core of a schema; merged where the backend could not tell numbers that are no integers
-    otherwise."""
+    """The core of a schema; the merged one where the schema excludes integers, or multiples of a
+    number, and the backend can do that only there."""
     cores = core_schemas(schema, able, reading)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and negates_numbers(core) else core
 
 
 def _regex(pattern: str, may_join: bool = False) -> str | Both:
-    """A regular expression written anew. may_join: whether it may come as several, of which
-    lookaheads ask that they match together"""
+    """A regular expression written anew. may_join: whether the result may be several expressions
+    that must all match, as lookaheads ask"""
     try:
         node = restrict(whole(parse(pattern), search=False), EVERYTHING)
     except UnsupportedRegex as error:
@@ -216,7 +216,7 @@ def _with_tags(
     spec: BackendSpec,
     with_tokens: Callable[[CallTexts], CallTexts | None],
 ) -> Iterator[Rewritten]:
-    """A structural tag of many tags without the JSON that may wait; none where none may."""
+    """A structural tag of many tags without the JSON that may wait; nothing where none may wait."""
     texts = None if spec.grammars is None else tag_texts(tag)
     told = None if texts is None else with_tokens(texts)
     if told is None or spec.grammars is None:
@@ -255,7 +255,7 @@ def _tag_guide(
 def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], CoreSchema]) -> Json:
     """A structural tag with the schemas, regular expressions and grammars in it rewritten.
 
-    schema: that of a part which holds one
+    schema: rewrites the schema of a part that holds one
     """
     if isinstance(node, list):
         return [_tag(item, spec, schema) for item in node]
@@ -286,14 +286,14 @@ def _grammar(source: str, spec: BackendSpec) -> str:
 
 
 def _expression(pattern: str) -> str:
-    """A regular expression in a grammar written anew."""
+    """A regular expression inside a grammar, written anew."""
     written = _regex(pattern)
     assert isinstance(written, str)
     return written
 
 
 def _attributes(source: str, form: GrammarForm) -> Iterator[str]:
-    """The names of all that rules are given a value for beside their name."""
+    """The names of the attributes that the grammar's rules have."""
     if form == "Lark":
         return lark_attributes(source)
     return lark_attributes("\n".join(f"a{one}" for one in without_options(source)[1].values()))

@@ -1,4 +1,4 @@
-"""Owns guides whose Lark grammars call special tokens by their names, as `<|end|>`."""
+"""Owns the special tokens in Lark grammars: their names, such as `<|end|>`, are replaced by ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from specguide.guided.schema.json_values import Json
 
 
 def with_special_ids(guide: Guide, ids: Mapping[str, int]) -> Guide:
-    """The guide, which calls special tokens by their ids, also in grammars inside of a tag.
+    """The guide with ids in place of the names of special tokens, also in grammars inside of a tag.
 
-    ids: by the names of the tokens
+    ids: token ids by name
     """
     source = guide.source()
     if "<" not in source or not any(name in source for name in ids):

@@ -1,4 +1,4 @@
-"""Owns grammars written by users: matchers of their own, in Python."""
+"""Owns grammars written by users, whose matchers are Python objects of their own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 
 @dataclass(frozen=True)
 class UserGrammar:
-    """Takes the place of a compiled grammar. Its matchers are called from worker threads, one at a
-    time, with the GIL.
+    """Stands in for a compiled grammar. Its matchers are called from worker threads, one thread at
+    a time, with the GIL.
 
     Raises InvalidGuide where `matcher` does.
     """
@@ -29,8 +29,8 @@ class UserGrammar:
         self.matcher()
 
     def matcher(self) -> Matcher:
-        """A new matcher. Raises InvalidGuide when what `make` makes lacks a part of the contract,
-        or it raises."""
+        """A new matcher. Raises InvalidGuide when `make` raises, or when what it makes does not
+        follow the contract."""
         try:
             matcher: Matcher = self.make()
             missing = [name for name in _METHODS if not hasattr(matcher, name)]
@@ -58,8 +58,8 @@ _ENDS = "it is only once it has accepted an end token, as output behind that is 
 
 
 class _EndingMatcher:
-    """A user's matcher that is terminated by end tokens alone. Rows of one that is terminated are
-    free, so that an output that goes on would have a way out of its grammar."""
+    """A user's matcher, made to fail when it terminates without an end token. Rows of a terminated
+    matcher are free, so output behind it would not be guided."""
 
     def __init__(self, matcher: Matcher, eos_token_ids: Sequence[int]) -> None:
         self._matcher = matcher
@@ -86,6 +86,6 @@ class _EndingMatcher:
 
 
 def _is_terminated(matcher: Any) -> bool:
-    """Whether it is, be it told by a property or by a method."""
+    """Whether it is terminated; `is_terminated` may be a property or a method."""
     told = matcher.is_terminated
     return bool(told() if callable(told) else told)

@@ -1,5 +1,5 @@
-"""Owns what was written of schemas and tools before: those of one request come again in the
-next."""
+"""Owns the cache of texts that were written for schemas and tools: the next request often has the
+same ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_CHARACTERS = 16 << 20
 
 
 class WrittenCache(Generic[T]):
-    """A cache from which the least recently used values go when there are too many characters. Safe
-    to use from several threads.
+    """A cache that drops the least recently used values when they have too many characters. Safe to
+    use from several threads.
 
     size:        gives a value's size in characters
     most_of_one: most characters of a value that is kept, its key included
@@ -28,8 +28,8 @@ class WrittenCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, text: str | bytes, others: Hashable, make: Callable[[], T]) -> T:
-        """The value for a text and all `others`, made where it is not there. What `make` raises is
-        not kept."""
+        """The value for a text and `others`, by which it is kept too; made where it is not in the
+        cache. Errors of `make` are not kept."""
         key = (text, others)
         with self._lock:
             found = self._values.get(key)

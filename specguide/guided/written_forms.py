@@ -1,5 +1,5 @@
-"""Owns what two kinds of descriptions have in common: how a model family writes tool calls, and how
-it writes reasoning. They are files under grammars/."""
+"""Owns what the two kinds of descriptions under grammars/ share: how a model family writes tool
+calls, and how it writes reasoning."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ F = TypeVar("F", bound="WrittenForm")
 
 @dataclass(frozen=True)
 class WrittenForm:
-    """A way in which some models write something.
+    """How some models write something.
 
     models:         the models that write so
-    template_marks: texts that their chat templates all hold
-    foreign_marks:  texts of which their chat templates hold none
-    special_tokens: parts of the texts that are single tokens, where the tokenizer has such
+    template_marks: texts that all of their chat templates contain
+    foreign_marks:  texts that none of their chat templates contains
+    special_tokens: parts of the texts that are single tokens where the tokenizer has them
     """
 
     name: str
