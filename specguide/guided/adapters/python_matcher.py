@@ -1,9 +1,9 @@
-"""Owns what the Python adapters of both grammar libraries have in common: the twin of the native
+"""Owns the part that the Python adapters of both grammar libraries share: the twin of the native
 `LibraryMatcher`.
 
-End tokens, termination, tokens that no grammar allows and the limits of rollback are settled here,
-so the libraries see text tokens alone and cannot differ in them. The native adapters do the same in
-C++; tests hold one against the other.
+It handles end tokens, termination, tokens that no grammar allows and the limits of rollback. So the
+libraries see only text tokens, and cannot differ in the rest. The native adapters do the same in
+C++; tests compare the two.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ MAX_FORCED_TOKENS = 32
 
 
 class LibraryMatcher(ABC):
-    """A matcher of the contract over a library's Python interface; see
-    `specguide.guided.matcher.Matcher`.
+    """A matcher over a library's Python interface; see `specguide.guided.matcher.Matcher`.
 
     takes_special_tokens: its grammars may name special tokens, by their ids
     """
@@ -34,8 +33,8 @@ class LibraryMatcher(ABC):
 
     @abstractmethod
     def _take(self, token: int) -> bool:
-        """Take a token that is no end token, or refuse it and change nothing; returns whether it is
-        taken."""
+        """Take a token that is no end token, or refuse it and change nothing. Returns whether it
+        was taken."""
 
     @abstractmethod
     def _write_row(self, row: Row) -> None:
@@ -43,7 +42,7 @@ class LibraryMatcher(ABC):
 
     @abstractmethod
     def _undo(self, n: int) -> None:
-        """Take back n > 0 tokens; at least so many were taken."""
+        """Take back n > 0 tokens, where at least n were taken."""
 
     @abstractmethod
     def _may_end(self) -> bool:
@@ -95,8 +94,8 @@ class LibraryMatcher(ABC):
 def find_forced_tokens(
     matcher: Matcher, vocabulary: Vocabulary, limit: int = MAX_FORCED_TOKENS
 ) -> list[int]:
-    """At most `limit` forced tokens from a matcher's state on, asked of its rows alone; the state
-    stays as it is."""
+    """At most `limit` forced tokens from the matcher's state on, found from its rows. The matcher's
+    state stays as it is."""
     row = np.zeros(vocabulary.num_words, np.int32)
     tokens: list[int] = []
     try:
@@ -112,9 +111,11 @@ def find_forced_tokens(
 
 
 def forced_token(row: Row, vocabulary: Vocabulary) -> int | None:
-    """The longest allowed token whose text every allowed token begins with or continues.
+    """The longest allowed token that agrees with all others: each other allowed token's text is a
+    prefix or a continuation of its text.
 
-    None where allowed tokens part at once, where the grammar may end, or where nothing is allowed.
+    None where the allowed tokens begin differently, where the grammar may end, or where nothing is
+    allowed.
     """
     text = b""
     agreed = None

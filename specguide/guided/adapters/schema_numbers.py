@@ -1,7 +1,8 @@
-"""Owns how the numbers of a core schema are spelt: regular expressions of exact numerals, for every
+"""Owns the spelling of a core schema's numbers: exact regular expressions of numerals, for every
 backend.
 
-A library that has its own idea of numbers is given names in their place, and a rule for each name.
+Where a library would read numbers in its own way, it is given names in their place, and a rule for
+each name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from specguide.guided.schema.json_values import TYPES, Json, Number, is_number
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
 _FEW_DIGITS = 40
-_MAX_REGEX = 8_000  # characters; it takes xgrammar a second or two to compile as many
+_MAX_REGEX = 8_000  # characters; xgrammar takes a second or two to compile that many
 _DIGITS = 6
 _QUOTE = '\\"'
 
@@ -44,7 +45,7 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
     """A regular expression of numbers; None where there are none.
 
     name:        "number" or "integer"
-    most_digits: digits before the point, where no bound says so; larger numbers have exponents
+    most_digits: most digits before the point where no bound says so; larger numbers need exponents
     """
     if asked.is_fraction and name == "integer":
         return None
@@ -55,12 +56,13 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
 
 
 def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
-    """A tree of the integers within the bounds, of so many digits where these do not say."""
+    """A regular expression, as a tree, of the integers within the bounds; of `most_digits` where
+    there are no bounds."""
     return numerals(interval_of(asked, "integer", most_digits))
 
 
 def interval_of(asked: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Interval:
-    """The bounds of numbers."""
+    """The bounds of numbers as an Interval."""
     return Interval(*bounds(asked, _decimal), kind, most_digits)
 
 
@@ -70,14 +72,14 @@ def _decimal(number: Number) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _written(interval: Interval) -> str | None:
-    """A regular expression of an interval's numerals; None where there are none. It is kept, since
-    nearly all schemas have the same intervals: no bounds, at least 0, 1 to 100."""
+    """A regular expression of an interval's numerals; None where there are none. Cached, since
+    nearly all schemas use the same intervals: no bounds, at least 0, 1 to 100."""
     node = numerals(interval)
     return None if node == NOTHING else write(node)
 
 
 def spellings(value: Number) -> Iterable[str]:
-    """A number in every plain spelling."""
+    """All plain spellings of a number."""
     number = _decimal(value)
     found = [repr(value), f"{number:f}"]
     if number == number.to_integral_value():
@@ -88,26 +90,25 @@ def spellings(value: Number) -> Iterable[str]:
 
 
 class NamedNumbers:
-    """Puts names into schemas in place of their numbers, and rules for these names into an EBNF
-    grammar.
+    """Replaces the numbers in schemas by names, and adds rules for these names to an EBNF grammar.
 
-    mark:    a number that no schema holds; the names are made of it
-    is_bare: they are numbers themselves, for styles that say beside a value of which type it is
+    mark:    a number that occurs in no schema; the names are made of it
+    is_bare: names are numbers themselves, for styles that write each value's type beside it
 
-    xgrammar takes few spellings of numbers between bounds, few digits behind the point, and
-    exponents without end.
-    It walks a count of many digits slowly, so numbers without bounds have fewer of them here.
+    xgrammar allows few spellings of numbers between bounds, few digits behind the point, and
+    exponents of any length. It is slow with counts of many digits, so numbers without bounds have
+    fewer digits here.
     """
 
     def __init__(self, mark: int, is_bare: bool = False) -> None:
         self.num_given = 0
-        """Number of names that were given."""
+        """Number of names that were given out."""
         self._mark, self._is_bare = mark, is_bare
-        self._numbers: dict[str, int] = {}  # by their regular expressions
+        self._numbers: dict[str, int] = {}  # name numbers by their regular expressions
 
     def named(self, schema: CoreSchema) -> CoreSchema:
-        """A core schema with names, which are strings, for its numbers. Raises UnsupportedGuide
-        where there are none within the bounds, or their rule is too long."""
+        """A core schema with names, which are strings, in place of its numbers. Raises
+        UnsupportedGuide where no number is within the bounds, or a rule is too long."""
         definitions = {name: self._named(core) for name, core in schema.definitions.items()}
         return CoreSchema(self._named(schema.root), definitions)
 
@@ -124,7 +125,7 @@ class NamedNumbers:
         return self._split(node, numeric)
 
     def _split(self, node: Node, numeric: list[str]) -> Core:
-        """The numbers of a node by their names, or its values of other types."""
+        """A node's alternatives: the names of its numbers, and its values of other types."""
         names = (self._name(node.kinds.numbers, name) for name in numeric)
         found = [name for name in names if name is not None]
         others = tuple(name for name in node.kinds.types or () if name not in _NUMERIC)
@@ -158,8 +159,8 @@ class NamedNumbers:
         )
 
     def name_of(self, regex: str) -> str:
-        """A name, which is a string, for what a regular expression matches. Raises UnsupportedGuide
-        for one that is too long."""
+        """A name, which is a string, for the texts of a regular expression. Raises UnsupportedGuide
+        where the expression is too long."""
         return f"#{self._mark}.{self._given(regex)}#"
 
     def _given(self, regex: str) -> int:
@@ -169,8 +170,8 @@ class NamedNumbers:
         return self._numbers.setdefault(regex, len(self._numbers))
 
     def with_rules(self, grammar: str) -> str:
-        """The library's grammar of a schema with names, with rules in place of the names and of its
-        own numbers."""
+        """The library's grammar of a schema with names, with rules in place of the names and of the
+        library's own numbers."""
         first, *calls = grammar.split(f"#{self._mark}.")
         parts = [first]
         for call in calls:
@@ -190,8 +191,8 @@ class NamedNumbers:
 
 
 def _with_types(node: Node) -> Node:
-    """The node, which names the types that it may be of where it asks for something of a type.
-    xgrammar would take the first type that is asked for something, and no others."""
+    """The node, with all types listed where it has keywords of some type but lists no types.
+    Otherwise xgrammar would take the type of the first such keyword, and no others."""
     if node.kinds.types is not None or not says_something(node.kinds):
         return node
     return replace(node, kinds=replace(node.kinds, types=tuple(TYPES)))

@@ -1,5 +1,5 @@
-"""Owns the self-test of a native adapter: before a backend counts as native, it walks a grammar of
-three tokens."""
+"""Owns the self-test of a native adapter: a backend counts as native only if it can walk a small
+grammar over a vocabulary of two letters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from specguide import native
 from specguide.guided.matcher import allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
-# Two letters, an end token, and a token that no grammar allows, in a vocabulary wider than a word.
+# Two letters, an end token and a token that no grammar allows. The padding makes a row two words.
 SELF_TEST_VOCABULARY = Vocabulary(
     token_bytes=(b"a", b"b", b"", b"") + (b"",) * 32, eos_token_ids=(2,)
 )
 
 
 def check_native_walk(grammar: native.NativeGrammar) -> None:
-    """Walk `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError when anything differs from the
+    """Walk `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError on any difference from the
     contract."""
     matcher = grammar.matcher()
     row = np.full(SELF_TEST_VOCABULARY.num_words, -1, np.int32)

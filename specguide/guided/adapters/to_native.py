@@ -1,4 +1,4 @@
-"""Owns how what is written in Python becomes what the C++ core takes: matchers and vocabularies."""
+"""Owns the conversion of Python matchers and vocabularies to what the C++ core takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def native_matcher(matcher: Matcher | native.Matcher, vocab_size: int) -> native.Matcher:
-    """The matcher itself where it is native; else one that calls it, and takes the GIL for that.
+    """The matcher itself where it is native; else a native matcher that calls it, with the GIL.
 
     vocab_size: width of the logits
     """

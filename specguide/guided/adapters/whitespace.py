@@ -1,8 +1,8 @@
 """Owns the whitespace between two JSON tokens: a few characters of any kind, or a newline and
 indentation.
 
-It is bounded, so that no output is whitespace without end, and still admits what
-`json.dumps(indent=…)` writes.
+It is bounded, so that no output is endless whitespace, and still allows what `json.dumps(indent=…)`
+writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from specguide.config import GuideConfig
 
 
 def whitespace_regex(limits: GuideConfig) -> str:
-    """A regular expression of the whitespace; empty where there is none."""
+    """A regular expression of the whitespace; empty where none is allowed."""
     if limits.max_whitespace == 0:
         return ""
     indent = (
@@ -25,6 +25,6 @@ def whitespace_regex(limits: GuideConfig) -> str:
 
 
 def just(limits: GuideConfig, most: int | None) -> GuideConfig:
-    """The limits within a tag. most: bound that the tag sets on whitespace, which holds for
-    indentation, too; None: it sets none"""
+    """The limits within a tag. most: bound on whitespace that the tag sets, which then holds for
+    indentation too; None: it sets none"""
     return limits if most is None else replace(limits, max_whitespace=most, max_indent=0)

@@ -1,4 +1,4 @@
-"""Owns the registry of grammar backends: each module of this folder is one, and says so in its
+"""Owns the registry of grammar backends: each module of this folder is one, described by its
 `SPEC`.
 
 `create_backend(name, vocabulary)` binds a library to a vocabulary; `backend_status(name)` says what
@@ -49,8 +49,8 @@ def _found() -> Iterator[BackendSpec]:
 
 
 BACKENDS: dict[str, BackendSpec] = {spec.name: spec for spec in _found()}
-"""All backends by name. A backend that is added at run time serves the compiles of this process,
-but not those that GuideConfig.isolate_compiles sends to another process."""
+"""All backends by name. A backend that is added at run time is used by compiles in this process,
+but not by those that GuideConfig.isolate_compiles sends to another process."""
 
 
 def backend_names() -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def backend_spec(name: str) -> BackendSpec:
 
 
 def backend_choices() -> tuple[str, ...]:
-    """The names that a guide or a configuration may ask for."""
+    """The names for which a guide or a configuration may ask."""
     return (AUTO, *backend_names())
 
 
@@ -82,8 +82,8 @@ def check_backend(config: GuideConfig) -> None:
 
 
 def requested_backend(guide: Guide, config: GuideConfig) -> str:
-    """The backend that a guide asks for, "auto" perhaps. Raises InvalidGuide where there is none of
-    that name."""
+    """The backend that a guide asks for, or "auto". Raises InvalidGuide where no backend has that
+    name."""
     requested = config.backend if guide.backend is None else guide.backend
     if requested not in backend_choices():
         *others, last = (f'"{name}"' for name in backend_choices())
@@ -97,9 +97,9 @@ def requested_backend(guide: Guide, config: GuideConfig) -> str:
 def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = None) -> Backend:
     """A grammar backend for a vocabulary; its own tables are built at the first compile.
 
-    native: True: only if its native interface resolves; False: its Python adapter; None: native
-            where it resolves and `SPECGUIDE_PYTHON_MATCHERS` does not ask otherwise, with one
-            warning per backend where it is not
+    native: True: only with its native interface; False: its Python adapter; None: native where that
+            works and `SPECGUIDE_PYTHON_MATCHERS` does not ask otherwise; warns once per backend
+            that is not native
 
     Raises EngineError when the library is not installed, or not native where native is asked for.
     """
@@ -117,7 +117,7 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
 
 
 def backend_status(name: str) -> BackendStatus:
-    """The status of a backend on this machine; compiles a grammar of three tokens to find it
+    """The status of a backend on this machine; it compiles a grammar of three tokens to find
     out."""
     adapter, problem = _load(name)
     if adapter is None:
@@ -129,13 +129,13 @@ def backend_status(name: str) -> BackendStatus:
 
 
 def _native_library(adapter: Adapter) -> tuple[Any, str | None]:
-    """The library's native interface and None, or None and why it is not taken."""
+    """The library's native interface and None, or None and the reason why it is not used."""
     return adapter.native_library() if env.native_grammars_enabled() else (None, _ASKED_FOR_PYTHON)
 
 
 def _load(name: str) -> tuple[Adapter | None, str | None]:
-    """The adapter that binds a backend, or None and what to do about it; a library is loaded when
-    it is first asked for."""
+    """The adapter that binds a backend and None, or None and what to do about it. Loads the library
+    at the first call."""
     library = backend_spec(name).library
     try:
         return library.load(), None

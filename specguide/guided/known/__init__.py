@@ -1,5 +1,5 @@
-"""What is known of a guide beside its text, since a grammar alone cannot say it. Plain data, which
-goes from who writes a text to who wraps its grammar.
+"""Facts about a guide that its text cannot say, since a grammar alone cannot express them. Plain
+data, which goes from the writer of a grammar's text to the wrappers of the compiled grammar.
 
 Begin with `keys`: objects that may have their keys in any order. `items` is about arrays of
 distinct items, and `call_texts` about calls of many tools.

@@ -1,7 +1,7 @@
-"""Owns what is known of messages with calls of many tools, whose arguments are compiled when a call
-has come as far as its tool's name.
+"""Owns the facts about messages with calls of many tools, whose arguments are compiled when a call
+has reached its tool's name.
 
-`tool_guide` says beside its grammar, in `Guide.calls`, how calls begin. A backend leaves the
+`tool_guide` says in `Guide.calls`, beside its grammar, how calls begin. A backend leaves the
 arguments of most tools out of the grammar. Where a call of such a tool begins, a part takes over: a
 grammar of the rest of the message, from the tool's name on, with this tool's arguments in it.
 """
@@ -14,30 +14,31 @@ from dataclasses import dataclass
 from typing import Any
 
 LEAST_DEFERRED = 32
-"""Least number of tools whose arguments are compiled only when a call of theirs begins."""
+"""Fewest tools for which arguments are compiled only when a call begins."""
 CALL_RULE = "\ncall: "
-"""Beginning of those rules of a message that its parts have, too."""
+"""The beginning of the rules that a message shares with its parts."""
 BEHIND_RULE = "behind"
 """Name of the rule for what follows a call's arguments."""
 
 
 @dataclass(frozen=True)
 class CallTexts:
-    """How the calls of a message begin; bytes as in native.Calls, each as hexadecimal digits.
+    """How the calls of a message begin. Bytes are as in native.Calls, written as hexadecimal
+    digits.
 
-    before:      the texts of which one stands in front of a call's name, and of no other text: of
-                 a first call, from the gate on, and of later ones, from the end of arguments on
-    lead:        bytes between the name and the arguments
+    before:      texts, one of which stands in front of each call's name and of no other text; for a
+                 first call from the gate on, for later ones from the end of the arguments before
+    lead:        the bytes between the name and the arguments
     names:       names of the tools, each once, in the order of their schemas
-    num_schemas: number of schemas before the tools' own
-    gate:        bytes before which no call begins; none: calls may begin at once
+    num_schemas: number of schemas before those of the tools
+    gate:        bytes before which no call begins; empty: calls may begin at once
     ends:        how the end of arguments is found, one of native.CallArguments
-    held:        of texts in arguments that may have what begins a call, the fields of
-                 native.HeldTexts; None: there are none
-    firsts:      where there is no lead, the special tokens with which what is behind a name begins
-    after:       the bytes with which what is behind the lead may begin; None: any byte
-    arguments:   by tool, where the term of its arguments stands in the guide's source, and the
-                 rules that it alone has; None: each tool's arguments are one JSON Schema
+    held:        the fields of native.HeldTexts, where arguments have texts that may contain the
+                 begin of a call; None: there are none
+    firsts:      where there is no lead, the special tokens that may follow a name
+    after:       the bytes that may follow the lead; None: any byte
+    arguments:   by tool, the ranges in the guide's source of the term of its arguments and of the
+                 rules that only it has; None: each tool's arguments are one JSON Schema
     is_reached:  whether a token may reach from a name into the arguments
     """
 
@@ -63,7 +64,7 @@ class CallTexts:
 
     @property
     def held_bytes(self) -> dict[str, Any] | None:
-        """`held` in bytes."""
+        """`held` with bytes in place of digits."""
         if self.held is None:
             return None
         before = [bytes.fromhex(text) for text in self.held["before"]]
@@ -72,8 +73,8 @@ class CallTexts:
 
     @property
     def left_out(self) -> str:
-        """What stands in the place of arguments that are left out, as Lark: all with which they
-        may begin, as far as a token may that begins before them."""
+        """Lark in place of arguments that are left out: all that a token which begins before the
+        arguments may have of them."""
         if self.firsts:
             return f"({' | '.join(f'<[{token}]>' for token in self.firsts)})"
         if self.is_reached:
@@ -83,11 +84,11 @@ class CallTexts:
 
 @dataclass(frozen=True)
 class DeferredCalls:
-    """The parts that are left out of a message's grammar.
+    """Which parts of a message's grammar are left out.
 
     texts:    how calls begin: the fields of CallTexts
-    schemas:  by tool, where its schema begins and ends in the guide's source; none where the texts
-              say where arguments stand
+    schemas:  by tool, begin and end of its schema in the guide's source; empty where the texts say
+              where the arguments are
     has_part: by tool, whether its arguments are left out
     """
 
@@ -97,12 +98,12 @@ class DeferredCalls:
 
 
 def first_of(lead: bytes) -> bytes:
-    """The first byte of a lead, or the special token with which it begins."""
+    """The first byte of a lead, or the special token with which the lead begins."""
     return lead[: lead.index(b"\xff", 1) + 1] if lead.startswith(b"\xff") else lead[:1]
 
 
 def lark_terms(text: bytes) -> str:
-    """A text as terms of Lark; special tokens stand between bytes of 255, by their ids."""
+    """A text as terms of Lark. In the text, special tokens are ids between bytes of 255."""
     parts = enumerate(text.split(b"\xff"))
     terms = [f"<[{part.decode()}]>" if i % 2 else json.dumps(part.decode()) for i, part in parts]
     return " ".join(term for term in terms if term != '""') or '""'

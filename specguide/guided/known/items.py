@@ -1,4 +1,5 @@
-"""Owns what a guard must know of the JSON in a text whose arrays have distinct items."""
+"""Owns the facts for the guard of distinct items: where a text has JSON whose arrays must not
+repeat an item."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ _ANYWHERE: Final[Mapping[str, Any]] = {
     "properties": {},
     "other": -1,
 }
-"""Fields of a place of JSON in which no items must differ."""
+"""The fields of a place of JSON in which no items must be distinct."""
 
 
 @dataclass(frozen=True)
 class KnownItems:
-    """What is known of a text's schemas.
+    """The facts about a text's schemas.
 
-    places: the fields of native.DistinctPlace for each place of them; and `spare`, characters by
-            which an array may be longer than the shortest, since its items must differ and are few
+    places: the fields of native.DistinctPlace for each place of them; and `spare`, the number of
+            characters by which an array may be longer than the shortest, since its items must
+            differ and are few
     starts: the texts behind which JSON begins, as in KnownKeys
     """
 
@@ -42,5 +44,5 @@ class KnownItems:
         self.starts.extend((list(start), first) for start in starts)
 
     def unless_needless(self) -> KnownItems | None:
-        """These items; None where no items must differ."""
+        """These facts; None where no items must be distinct."""
         return self if any(place["is_distinct"] for place in self.places) else None

@@ -1,4 +1,4 @@
-"""Owns what a guard must know of the JSON in a grammar whose objects have their keys in any
+"""Owns the facts for the guard of keys: where a text has JSON whose objects have their keys in any
 order."""
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TEXT_START, JSON_END, ARGUMENTS_START = b"\xfe", b"\xfd", b"\xfc"
-"""Marks in the texts behind which JSON begins: of the start of the text, the end of other JSON, and
+"""Marks in the texts behind which JSON begins: the start of the text, the end of other JSON, and
 the start of a call's arguments."""
 
 
 def special_token(token: int) -> bytes:
-    """A special token's bytes in a text: its id, between bytes that are in no other text."""
+    """A special token's bytes in a text: its id, between bytes that no other text contains."""
     return b"\xff%d\xff" % token
 
 
 @dataclass(frozen=True)
 class KnownKeys:
-    """What is known of a grammar's schemas.
+    """The facts about a grammar's schemas.
 
     places: the fields of native.KeyPlace for each place of them
-    starts: the texts behind which JSON begins, as lists of their bytes, each with its place; none
-            where the whole text is JSON
+    starts: the texts behind which JSON begins, as lists of bytes, each with its place; empty where
+            the whole text is JSON
     """
 
     places: list[dict[str, Any]] = field(default_factory=list)
@@ -37,10 +37,10 @@ class KnownKeys:
 
 
 def shifted(place: Mapping[str, Any], by: int, by_name: str) -> dict[str, Any]:
-    """The place with all numbers of places in it raised by `by`; numbers below 0 are no places and
+    """The place with all place numbers in it raised by `by`. Numbers below 0 are not places and
     stay.
 
-    by_name: the field that has numbers by the names of properties
+    by_name: the field that maps names of properties to place numbers
     """
 
     def shift(number: int) -> int:

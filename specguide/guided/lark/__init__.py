@@ -1,1 +1,2 @@
-"""Lark as llguidance reads it: the attributes that a grammar has, and the term of a schema."""
+"""Lark grammars as llguidance reads them: checks, changes to their source, and terms of their
+rules."""

@@ -1,5 +1,5 @@
-"""Owns the attributes of rules in a Lark grammar, which stand in brackets behind a rule's name; in
-linear time."""
+"""Owns the reading of rule attributes in a Lark grammar, which stand in brackets behind a rule's
+name. Takes linear time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from specguide.guided.notations.grammar_form import behind_mark, behind_space
 
 
 def lark_attributes(source: str) -> Iterator[str]:
-    """Names of the attributes that have a value, as `max_tokens` in `text[max_tokens=5]: /.*/`."""
+    """Names of the attributes that have a value, such as `max_tokens` in `text[max_tokens=5]:
+    /.*/`."""
     for line in source.splitlines():
         head, bracket, _ = line.partition("[")
         if bracket and _is_head(head):
@@ -17,14 +18,14 @@ def lark_attributes(source: str) -> Iterator[str]:
 
 
 def _is_head(text: str) -> bool:
-    """Whether a text is a rule's name, perhaps behind ? and !, perhaps with a priority."""
+    """Whether a text is a rule's name, perhaps with ? or ! in front, perhaps with a priority."""
     name, dot, priority = text.strip().lstrip("?!").partition(".")
     return name.isidentifier() and (not dot or priority.removeprefix("-").isdecimal())
 
 
 def _with_value(line: str, at: int) -> Iterator[str]:
-    """The words that = follows, up to the closing bracket. What is not closed is taken up to the
-    line's end."""
+    """The words before a =, up to the closing bracket; up to the line's end where no bracket
+    closes."""
     while at < len(line) and line[at] != "]":
         end = at
         while end < len(line) and (line[end].isalnum() or line[end] == "_"):

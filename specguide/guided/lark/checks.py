@@ -1,4 +1,4 @@
-"""Owns which Lark grammars are refused since llguidance would not do what they say."""
+"""Owns the refusal of Lark grammars in which llguidance would not do what they say."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.lark.lazy import empty_lazy_expression, greedy_lazy_expression
 
 _LASTING = ("max_tokens", "stop")
-"""Attributes of rules of whose text llguidance takes no token back."""
+"""Attributes of rules in whose text llguidance cannot roll tokens back."""
 
 
 def check_lark(source: str) -> None:
-    """Raises UnsupportedGuide where llguidance would read a part of a grammar in another way, or
-    could not take tokens back."""
+    """Raises UnsupportedGuide where llguidance would read a part of a grammar differently, or could
+    not roll tokens back."""
     found = dict.fromkeys(f"{one}=" for one in lark_attributes(source) if one in _LASTING)
     if found:
         raise UnsupportedGuide(

@@ -1,5 +1,6 @@
-"""Owns lazy repetitions in the regular expressions of a Lark grammar, which llguidance reads as
-greedy ones, and rules with the attribute `lazy` whose text may be empty; in linear time."""
+"""Owns the search for lazy repetitions in a Lark grammar's regular expressions, which llguidance
+reads as greedy, and for rules with the attribute `lazy` whose text may be empty. Takes linear
+time."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _COMMENTS_OR_MORE = ("|", "//", "#")
 
 
 def greedy_lazy_expression(source: str) -> str | None:
-    """A regular expression with a lazy repetition whose texts may go on, and so would; None where
-    there is none. Rules that have attributes say themselves where their text ends."""
+    """A regular expression with a lazy repetition that llguidance would match too far; None where
+    there is none. Rules with attributes are left out: they say themselves where their text ends."""
     before = source.split("?")[:-1]
     if not any(one.endswith(_REPEATING) for one in before) and "??" not in source:
         return None
@@ -30,8 +31,8 @@ def greedy_lazy_expression(source: str) -> str | None:
 
 
 def empty_lazy_expression(source: str) -> str | None:
-    """A regular expression that a rule with the attribute `lazy` is, and that matches the empty
-    text, and so should match no other; None where there is none."""
+    """The regular expression of a rule with the attribute `lazy` that matches the empty text, so
+    that the rule should match nothing else; None where there is none."""
     if "lazy" not in source:
         return None
     for line in source.splitlines():
@@ -47,7 +48,7 @@ def empty_lazy_expression(source: str) -> str | None:
 
 
 def _expressions(source: str) -> Iterator[str]:
-    """The regular expressions of the rules without attributes."""
+    """The regular expressions in rules without attributes."""
     at = head = 0
     has_attributes = False
     while at < len(source):
@@ -87,7 +88,7 @@ def _has_lazy_repetition(pattern: str) -> bool:
 
 
 def _behind_repetition(pattern: str, at: int) -> int | None:
-    """The place behind the repetition that begins there; None where there is none."""
+    """The position behind the repetition that begins at `at`; None where none does."""
     if pattern[at] in "*+?":
         return at + 1
     if pattern[at] != "{":
@@ -99,7 +100,7 @@ def _behind_repetition(pattern: str, at: int) -> int | None:
 
 
 def _may_go_on(pattern: str) -> bool:
-    """Whether one of a pattern's texts begins another, as far as can be told."""
+    """Whether one of a pattern's texts is a prefix of another; True where that is not known."""
     try:
         found = automaton(whole(parse(pattern), search=False), outer=True)
     except RegexError:
@@ -108,7 +109,7 @@ def _may_go_on(pattern: str) -> bool:
 
 
 def _may_be_empty(pattern: str) -> bool:
-    """Whether a pattern plainly matches the empty text."""
+    """Whether a pattern certainly matches the empty text."""
     try:
         return lengths(whole(parse(pattern), search=False))[0] == 0
     except RegexError:

@@ -1,4 +1,4 @@
-"""Owns a text as a literal of Lark, and as a part of a regular expression in it."""
+"""Owns the writing of a text as a Lark literal, and as a part of a regular expression."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ _ESCAPED_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in _BRAC
 
 
 def literal(text: str) -> str:
-    """A text as a literal, whose brackets are none that a limit of depth counts."""
+    """A text as a literal. Its brackets are escaped, so that the limit of depth does not count
+    them."""
     written = encode_basestring_ascii(text)
     has_none = _BRACKETS.isdisjoint(written)
     return written if has_none else written.translate(_ESCAPED_BRACKETS)
 
 
 def pattern_of(text: str) -> str:
-    """The regular expression of a text alone."""
+    """A regular expression that matches only this text."""
     return "".join(f"\\x{{{ord(char):x}}}" for char in text)

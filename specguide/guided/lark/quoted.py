@@ -1,4 +1,4 @@
-"""Owns texts as Python's `repr` writes them, as regular expressions of Lark."""
+"""Owns Lark regular expressions of texts as Python's `repr` writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from specguide.guided.lark.literal import literal, pattern_of
 _HEX = "[0-9a-f]"
 _CODES = (
     f"x{_HEX}{{2}}",
-    f"u([0-9a-ce-f]{_HEX}{{3}}|d[0-7]{_HEX}{{2}})",  # no half of a surrogate pair
+    f"u([0-9a-ce-f]{_HEX}{{3}}|d[0-7]{_HEX}{{2}})",  # not half of a surrogate pair
     f"U00(0[1-9a-f]|10){_HEX}{{4}}",
 )
 _BACKSLASH = r"\\"
@@ -16,8 +16,9 @@ _QUOTES = "'", '"'
 
 
 def quoted_patterns(least: int, most: int | None, barred: str) -> tuple[str, ...]:
-    """The terms of texts with so many characters: between single quotes, or double ones where they
-    hold a single one and no double one. barred: a text that is in none of them"""
+    """The terms of texts with `least` to `most` characters: in single quotes, or in double quotes
+    where they contain a single quote and no double one. barred: a text that none of them
+    contains"""
     count = f"{{{least},{'' if most is None else most}}}"
     without = f" & ~/(?s:.*){pattern_of(barred)}(?s:.*)/" if barred else ""
     single, double = (_pattern(quote, count) for quote in _QUOTES)
@@ -31,7 +32,7 @@ def _pattern(quote: str, count: str) -> str:
 
 
 def literal_rules(text: str) -> dict[str, str]:
-    """The rules for any literal of what JSON has: their bodies by their names. text: the name of
+    """The rules for any literal that corresponds to JSON: their bodies by name. text: the name of
     the rule for any text"""
     words = " | ".join(f'"{word}"' for word in ("True", "False", "None"))
     member = f'{text} ": " any_value'

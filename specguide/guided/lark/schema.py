@@ -1,5 +1,5 @@
-"""Owns a JSON schema as a term of a Lark rule, left to whoever reads it: the rules of our own, or
-the library, whose bounds of numbers are doubles.
+"""Owns the writing of a JSON Schema as a term of a Lark rule. The reader of the grammar enforces
+it: our own rules, or the library, which has doubles as bounds of numbers.
 
 Source: llguidance docs/json_schema.md.
 """
@@ -17,13 +17,13 @@ from specguide.guided.schema.json_values import Json, JsonSchema
 
 _MOST_LIMITS = 8
 BEHIND = '"behind"'
-"""The written name of the option by which schemas say behind which texts their JSON begins."""
+"""The option, as it is written, by which schemas say behind which texts their JSON begins."""
 
 
 def schema_term(
     schema: JsonSchema, limits: GuideConfig, behind: Sequence[str] | None = None
 ) -> str:
-    """A JSON schema as a term that leaves it to whoever reads the grammar.
+    """A JSON Schema as a term, which the reader of the grammar must enforce.
 
     behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where a
             guard follows it; the library does not know of them
@@ -31,7 +31,7 @@ def schema_term(
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
     asked = {} if schema is True else schema
-    if behind is None and asked and "x-guidance" not in asked:  # most of them
+    if behind is None and asked and "x-guidance" not in asked:  # the usual case
         ours = _written_options(limits.max_whitespace, limits.max_indent)
         return f"%json {json.dumps(asked)[:-1]}, {ours}"
     options = _options(limits) if behind is None else {**_options(limits), "behind": list(behind)}
@@ -39,7 +39,7 @@ def schema_term(
 
 
 def _options(limits: GuideConfig) -> dict[str, Json]:
-    # Without \u escapes, as those would spell a property's name in a way that the library takes for
+    # Without \u escapes: the library would take a property's name that is spelled with one for
     # another name.
     options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
@@ -49,6 +49,6 @@ def _options(limits: GuideConfig) -> dict[str, Json]:
 
 @lru_cache(_MOST_LIMITS)
 def _written_options(max_whitespace: int, max_indent: int) -> str:
-    """The end of a schema's text, with our options."""
+    """The last part of a schema's text, with our options."""
     limits = GuideConfig(max_whitespace=max_whitespace, max_indent=max_indent)
     return json.dumps({"x-guidance": _options(limits)})[1:]

@@ -1,6 +1,6 @@
-"""Owns what Lark has that llguidance reads in another way, or not at all: comments and blanks on a
-line of their own between the alternatives of a rule, special tokens by their names, and the strings
-of Lark's library; in linear time."""
+"""Owns the rewriting of Lark that llguidance reads differently, or not at all: comments and blanks
+on lines of their own between the alternatives of a rule, names of special tokens, and the strings
+of Lark's library. Takes linear time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _STRING_ON_ONE_LINE = r'/"([^"\\\n]|\\[^\n])*"/'
 
 
 def as_lark_reads(source: str) -> str:
-    """A Lark grammar without comments where there are lines of nothing else, without blanks on
-    empty lines, and with Lark's own definition of ESCAPED_STRING, which holds no line ends."""
+    """A Lark grammar without its comments where some lines have nothing else, without blanks on
+    empty lines, and with Lark's own definition of ESCAPED_STRING, which allows no line ends."""
     lines = source.split("\n")
     if any(line.isspace() or line.lstrip().startswith(_COMMENTS) for line in lines):
         lines = "".join(_without_comments(source)).split("\n")
@@ -24,8 +24,8 @@ def as_lark_reads(source: str) -> str:
 
 
 def with_token_ids(source: str, ids: Mapping[str, int]) -> str:
-    """A Lark grammar with the id of each special token, as `<[2]>`, that it calls by a name, as
-    `</s>`. Names that are not among `ids` stay."""
+    """A Lark grammar with ids, such as `<[2]>`, in place of the names of special tokens, such as
+    `</s>`. Names that are not in `ids` stay."""
     parts = []
     done = 0
     for begin, end in _named_tokens(source):
@@ -37,13 +37,13 @@ def with_token_ids(source: str, ids: Mapping[str, int]) -> str:
 
 
 def named_token(source: str) -> str | None:
-    """The first special token that a Lark grammar calls by a name; None where there is none."""
+    """The first name of a special token in a Lark grammar; None where there is none."""
     begin, end = next(_named_tokens(source), (0, 0))
     return source[begin:end] or None
 
 
 def _named_tokens(source: str) -> Iterator[tuple[int, int]]:
-    """The places of names of special tokens, and those behind them."""
+    """Begin and end of each name of a special token."""
     at = 0 if "<" in source else len(source)
     while at < len(source):
         sign = source[at]

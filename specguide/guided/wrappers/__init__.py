@@ -1,7 +1,8 @@
-"""Compiled grammars with another one inside: each adds what the grammar of a backend cannot have.
+"""Compiled grammars around another compiled grammar: each adds what a backend's grammar cannot
+express.
 
-Begin with `keys`, whose guard allows an object's keys in any order, and `key_order`, which makes
-the guide for that; `distinct` guards arrays of distinct items. `endings` sees that outputs end in
-time, `call_grammar` compiles the arguments of a call when it comes, and `reasoning` puts a section
+Begin with `keys`, whose guard allows an object's keys in any order, and `key_order`, which prepares
+the guide for it. `distinct` guards arrays of distinct items. `endings` makes outputs end in time,
+`call_grammar` compiles the arguments of a call when the call comes, and `reasoning` puts a section
 of free text in front.
 """

@@ -1,5 +1,5 @@
-"""Owns the grammar of messages with calls of many tools, whose arguments are compiled when a call
-has come as far as its tool's name; see call_texts."""
+"""Owns the grammar of messages with calls of many tools. A tool's arguments are compiled only when
+a call has reached its tool's name; see call_texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_LEADS = 64
 
 @dataclass(frozen=True)
 class CallGrammar(GrammarWrapper):
-    """A message's grammar whose matchers have the parts of tools compiled as they come to them."""
+    """A message's grammar. Its matchers have the part of a tool compiled when they come to it."""
 
     calls: native.Calls
     num_bytes: int
@@ -51,13 +51,14 @@ class CallGrammars:
         self._reaching = lru_cache(_MOST_LEADS)(self._find_reaching)
 
     def with_tokens(self, texts: CallTexts) -> CallTexts:
-        """How calls begin, and whether a token reaches from a tool's name into the arguments."""
+        """The texts, with `is_reached` set: whether a token may reach from a tool's name into the
+        arguments."""
         return replace(texts, is_reached=bool(self._reaching(texts.lead_bytes, texts.after_bytes)))
 
     def _find_reaching(self, lead: bytes, after: bytes | None) -> Sequence[int]:
-        """The tokens that reach from a tool's name over the lead into the arguments; none where all
-        of these go on as no arguments begin. after: see CallTexts"""
-        if not lead or b"\xff" in lead:  # special tokens are in no other
+        """The tokens that reach from a tool's name over the lead into the arguments; none where no
+        such token continues as arguments can begin. after: see CallTexts"""
+        if not lead or b"\xff" in lead:  # no other token contains special tokens
             return ()
         spelt = self._vocabulary.token_bytes
         found = [i for i, token in enumerate(spelt) if lead in token and lead in token[:-1]]
@@ -73,7 +74,7 @@ class CallGrammars:
         guide: Guide,
         submit: Callable[[Guide], GrammarFuture],
     ) -> CallGrammar:
-        """The grammar of a message that some tools' arguments are left out of. submit: compiles a
+        """The grammar of a message in which some tools' arguments are left out. submit: compiles a
         part"""
         known = DeferredCalls(**written.calls or {})
         texts = CallTexts(**known.texts)
@@ -112,7 +113,7 @@ class CallGrammars:
 
 @dataclass(frozen=True)
 class _Parts(ABC):
-    """Makes the matchers of a message's parts; see CallGrammars.grammar."""
+    """Makes matchers for the parts of a message; see CallGrammars.grammar."""
 
     inner: CompiledGrammar
     texts: CallTexts
@@ -120,8 +121,8 @@ class _Parts(ABC):
     submit: Callable[[Guide], GrammarFuture]
 
     def matcher(self, tool: int, before: bytes) -> native.Matcher:
-        """A matcher for the part of a tool, in which such a text comes before its arguments; for
-        tool -1, one for the whole message.
+        """A matcher for the part of a tool, with the text `before` in front of its arguments; for
+        tool -1, a matcher for the whole message.
 
         Raises EngineError, which names the tool.
         """
@@ -143,7 +144,7 @@ class _Parts(ABC):
 
 @dataclass(frozen=True)
 class _PartsOfTags(_Parts):
-    """Those of a structural tag."""
+    """The parts of a structural tag."""
 
     has_part: Sequence[bool]
 
@@ -163,7 +164,7 @@ class _PartsOfTags(_Parts):
 
 @dataclass(frozen=True)
 class _PartsOfGrammar(_Parts):
-    """Those of a grammar."""
+    """The parts of a grammar."""
 
     lark: str
     schemas: Sequence[tuple[int, int]]
@@ -174,8 +175,7 @@ class _PartsOfGrammar(_Parts):
         return Guide(grammar=grammar, key_order="schema", is_part=True)
 
     def _arguments(self, tool: int) -> str:
-        """The term of a tool's arguments, and the rules that it needs beside those that are
-        shared."""
+        """The term of a tool's arguments, and the rules that only this tool needs."""
         if self.texts.arguments is None:
             begin, end = self.schemas[tool]
             return f"%json {self.source[begin:end]}"
@@ -184,5 +184,5 @@ class _PartsOfGrammar(_Parts):
 
     @cached_property
     def _shared(self) -> str:
-        """The rules that all parts have."""
+        """The rules that all parts share."""
         return self.lark[self.lark.index(CALL_RULE) :]

@@ -1,4 +1,4 @@
-"""Owns grammars whose arrays of distinct items a guard watches, since no grammar can."""
+"""Owns grammars with a guard that keeps the items of arrays distinct, which no grammar can do."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class DistinctGrammar(GrammarWrapper):
-    """A grammar of texts with JSON in them, whose matchers allow no item twice where items must
-    differ.
+    """A grammar of texts that contain JSON. Its matchers allow no item twice where items must be
+    distinct.
 
-    in_any_order: it allows an object's keys in any order
+    in_any_order: the grammar allows an object's keys in any order
     """
 
     tokens: native.DistinctTokens
@@ -37,19 +37,19 @@ class DistinctGrammar(GrammarWrapper):
 
 
 class DistinctItems:
-    """Guards grammars over one vocabulary; what is known of its tokens is found out once."""
+    """Guards grammars over one vocabulary. Its table of tokens is made once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
     def load(self) -> None:
-        """Find that out now, which takes a while, and not with the first array of a request."""
+        """Make the table now, which takes a while, and not at a request's first array."""
         _ = self._tokens
 
     def guard(
         self, grammar: CompiledGrammar, known: Mapping[str, Any], *, in_any_order: bool
     ) -> DistinctGrammar:
-        """The grammar with a guard. known: the fields of KnownItems, with one place at least"""
+        """The grammar with a guard. known: the fields of KnownItems, with at least one place"""
         return DistinctGrammar(
             grammar,
             self._tokens,

@@ -1,5 +1,5 @@
-"""Owns grammars whose outputs end in time: near its last token, a request is allowed what can still
-be finished."""
+"""Owns grammars whose outputs end in time: near its last token, a request is allowed only what can
+still be finished."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from specguide.tokenizer.vocabulary import Vocabulary
 _LOGGER = logging.getLogger(__name__)
 _BYTES_A_CHARACTER = 40
 _SPARE = 8
-"""Number of tokens by which an end may be farther than the outline says: an item must not repeat
-another, or a lexer takes the longest terminal."""
+"""Number of tokens by which an end may be farther than the outline says, since items must be
+distinct, or since a lexer takes the longest terminal."""
 MOST_LATE = 300_000
-"""Least characters of an outline whose ends are found only after the first row: they take a third
-of a second."""
+"""Most characters of an outline whose ends may be found only after the first row; that many take a
+third of a second."""
 _NO_BOUND = 1 << 62
-_POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
+_POOL_BYTES = 256 << 20  # states of all grammars; a grammar that comes again finds its own
 
 
 def spare_of(written: Written, *, reads_one_way: bool = False) -> int:
-    """Number of tokens by which the ends of a grammar may be farther than its outline says: where
-    distinct items have few values, those that are left may be the longest.
+    """Number of tokens by which ends of a grammar may be farther than its outline says. With
+    distinct items of few values, the values that are left may be the longest.
 
-    reads_one_way: as of the Guide
+    reads_one_way: see Guide
     """
     if written.distinct is None:
         is_lark = written.kind.startswith("grammar") and written.form == "lark"
@@ -42,11 +42,13 @@ def spare_of(written: Written, *, reads_one_way: bool = False) -> int:
 
 @dataclass(frozen=True)
 class EndingGrammar(GrammarWrapper):
-    """A grammar of which it is known how its texts end, or found out when a request must know.
+    """A grammar that knows how its texts end, or finds it out when a request must know.
 
     may_be_exact: whether native.Endings' is_exact may turn out true
-    num_spare:    tokens by which ends may be farther than is known, since a guard takes ways out
-    may_go_on:    outputs are free text, of which the last token may be any behind which it may end
+    num_spare:    tokens by which ends may be farther than the outline says, since a guard forbids
+                  some ways to an end
+    may_go_on:    outputs are free text, whose last token may be any token behind which the text may
+                  end
     """
 
     endings: native.Endings
@@ -58,15 +60,15 @@ class EndingGrammar(GrammarWrapper):
 
     @property
     def num_least(self) -> int:
-        """Number of tokens of the shortest text, its end token included, as the longest tokens
-        spell its parts. May wait till the ends are found."""
+        """Number of tokens of the shortest text, its end token included, where each part of the
+        text is spelled in its longest tokens. May wait until the ends are found."""
         return self.endings.num_least
 
     @cached_property
     def num_needed(self) -> int:
-        """Number of tokens of the shortest text that the guard allows, its end token included;
-        perhaps a few more than that. No fewer than `num_least`: by these the rows go, though a text
-        may be spelled in longer tokens than its parts."""
+        """Number of tokens of the shortest text that the guard allows, its end token included, or a
+        few more. Never less than `num_least`, by which the rows decide, though one token may span
+        several parts of a text."""
         if self.num_spare == 0:
             return self.num_least
         tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
@@ -74,28 +76,28 @@ class EndingGrammar(GrammarWrapper):
         return max(self.num_least, next((num for num in found if num >= 0), 0))
 
     def has_room(self, max_tokens: int) -> bool:
-        """Whether the shortest text is known to have so many tokens at most, its end token
-        included, without waiting for that."""
+        """Whether it is already known that the shortest text has at most `max_tokens` tokens, its
+        end token included. Does not wait."""
         return self.endings.most_least + self.num_spare <= max_tokens
 
     def finish(self) -> None:
-        """Find all that no request has waited for yet, `num_needed` included: a request with little
-        room would hold up others while that is searched for."""
+        """Find all that no request has waited for yet, `num_needed` included. Otherwise a request
+        with little room would make others wait during the search."""
         self.endings.build()
         _ = self.num_needed
 
     def matcher(self) -> Matcher:
-        """A new matcher, whose texts need not end in time."""
+        """A new matcher, whose texts may be of any length."""
         inner = self.inner.matcher()
         if not self.may_be_exact or not isinstance(inner, native.Matcher):
             return inner
-        return native.EndingMatcher(inner, self.endings, _NO_BOUND)  # it shares rows
+        return native.EndingMatcher(inner, self.endings, _NO_BOUND)  # for the shared rows
 
     def within(self, max_tokens: int) -> CompiledGrammar:
-        """A grammar of the texts that end within so many tokens, the end token included where
+        """A grammar of the texts that end within `max_tokens` tokens, the end token included where
         there is room for it.
 
-        Raises OutputTooLong where not even the shortest text does.
+        Raises OutputTooLong where even the shortest text is longer.
         """
         if not self.has_room(max_tokens + 1) and self.num_needed - 1 > max_tokens:
             raise OutputTooLong(
@@ -143,11 +145,10 @@ class GrammarEndings:
         *,
         may_go_on: bool = False,
     ) -> CompiledGrammar:
-        """The grammar with its ends, itself where they are not known.
+        """The grammar with its ends; the grammar itself where these are not known.
 
         num_spare: see `spare_of`
-        may_go_on: as of EndingGrammar
-
+        may_go_on: see EndingGrammar
         Raises InvalidGuide where no text of the grammar ends.
         """
         if outline is None:
@@ -174,7 +175,7 @@ class GrammarEndings:
         )
 
     def _ends(self, outline: Outline, is_exact: bool) -> native.Endings | None:
-        """What an outline says; None where that cannot be followed."""
+        """The ends that an outline tells; None where the outline cannot be read."""
         may_wait = len(outline.text) <= MOST_LATE
         try:
             return native.Endings(
@@ -186,6 +187,6 @@ class GrammarEndings:
 
     @cached_property
     def _trie(self) -> native.TokenTrie:
-        """The vocabulary's tokens in a trie."""
+        """The vocabulary's tokens in a trie, special tokens under names of their own."""
         spelt = [text or special_token(i) for i, text in enumerate(self._vocabulary.token_bytes)]
         return native.TokenTrie(native.NativeVocabulary(spelt, self._vocabulary.eos_token_ids))

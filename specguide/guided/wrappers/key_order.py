@@ -1,4 +1,4 @@
-"""Owns what is made of a guide whose objects may have their keys in any order."""
+"""Owns the form of a guide whose objects may have their keys in any order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from specguide.guided.schema.places.key_places import key_places
 
 
 def in_any_order(rewritten: Rewritten) -> Rewritten:
-    """The guide as a backend is to be given it, with what the guard must know; without that where
-    there are no objects.
+    """The guide with keys in any order, and the facts for the guard of keys. Unchanged where there
+    are no objects.
 
     Raises UnsupportedGuide where objects cannot be told apart, NoInstance where no value fits.
     """

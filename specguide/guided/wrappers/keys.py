@@ -1,4 +1,4 @@
-"""Owns grammars whose objects have their keys in any order, which a guard sees to."""
+"""Owns grammars with a guard that allows the keys of objects in any order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class KeyedGrammar(GrammarWrapper):
-    """A grammar whose matchers allow each key of an object once, and require all keys that it
-    needs."""
+    """A grammar whose matchers allow each key of an object once, and require all its required
+    keys."""
 
     tokens: native.KeyTokens
     places: native.KeyPlaces
@@ -31,13 +31,13 @@ class KeyedGrammar(GrammarWrapper):
 
 
 class KeyGuard:
-    """Guards grammars over one vocabulary; what is known of its tokens is found out once."""
+    """Guards grammars over one vocabulary. Its table of tokens is made once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
     def load(self) -> None:
-        """Find that out now, which takes a while, and not with the first schema of a request."""
+        """Make the table now, which takes a while, and not at a request's first schema."""
         _ = self._tokens
 
     def guard(self, grammar: CompiledGrammar, known: Mapping[str, Any]) -> KeyedGrammar:

@@ -16,12 +16,12 @@ from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _CLOSING = {"<": ">", "[": "]"}
-"""Brackets with which special tokens within a mark begin and end."""
+"""The brackets around special tokens inside a mark: closing ones by their opening ones."""
 
 
 @dataclass(frozen=True)
 class ReasonedGrammar(GrammarWrapper):
-    """A grammar whose matchers begin with a reasoning section."""
+    """A grammar with a reasoning section in front of its texts."""
 
     end: tuple[native.ReasoningMark, ...]
     begin: tuple[native.ReasoningMark, ...]
@@ -35,7 +35,7 @@ class ReasonedGrammar(GrammarWrapper):
         return self.inner.num_bytes
 
     def matcher(self) -> native.ReasoningMatcher:
-        """A new matcher at the beginning of the section."""
+        """A new matcher at the start of the section."""
         answer = native_matcher(self.inner.matcher(), self.vocab_size)
         return native.ReasoningMatcher(
             answer, self.end, self.begin, self.max_tokens, self.instead, self.cut_by
@@ -43,10 +43,10 @@ class ReasonedGrammar(GrammarWrapper):
 
 
 class ReasoningSections:
-    """Puts reasoning sections in front of grammars over one vocabulary. A mark takes some
-    milliseconds and some rows when it is first asked for.
+    """Puts reasoning sections in front of grammars over one vocabulary. The first use of a mark
+    takes some milliseconds, and memory for some rows.
 
-    token_id: says which token a text is, for marks that are special tokens
+    token_id: gives the token of a text, for marks that are special tokens
     """
 
     def __init__(self, vocabulary: Vocabulary, token_id: Callable[[str], int | None]) -> None:
@@ -54,8 +54,8 @@ class ReasoningSections:
         self._marks: dict[str, native.ReasoningMark] = {}
 
     def before(self, grammar: CompiledGrammar, reasoning: Reasoning) -> ReasonedGrammar:
-        """The grammar behind a reasoning section. Raises InvalidParams where the vocabulary has no
-        such mark."""
+        """The grammar with a reasoning section in front. Raises InvalidParams where the vocabulary
+        cannot spell a mark."""
         cut_by = None if reasoning.cut_by is None else self._special(reasoning.cut_by)
         return ReasonedGrammar(
             grammar,
@@ -68,8 +68,8 @@ class ReasoningSections:
         )
 
     def _may_be_left_out(self, reasoning: Reasoning) -> bool:
-        """Whether a section need not come: what comes instead is told from it by the first
-        token."""
+        """Whether the section may be missing: its first token must then differ from the first token
+        of the text that comes instead."""
         if reasoning.instead is None or reasoning.begin is None:
             return False
         parts = (mark_parts(one, self._special)[:1] for one in (reasoning.begin, reasoning.instead))
@@ -79,9 +79,10 @@ class ReasoningSections:
     def ending(
         self, answer: EndingGrammar, reasoning: Reasoning | None, max_tokens: int
     ) -> CompiledGrammar:
-        """A grammar, perhaps behind a reasoning section, whose outputs end within so many tokens.
+        """A grammar, with or without a reasoning section, whose outputs end within `max_tokens`
+        tokens.
 
-        Raises OutputTooLong where there is no such output, and as `before`.
+        Raises OutputTooLong where there is no such output, and the errors of `before`.
         """
         if reasoning is None:
             return answer.within(max_tokens)
@@ -103,11 +104,11 @@ class ReasoningSections:
         return self.before(answer.within(max_tokens), replace(reasoning, max_tokens=most))
 
     def _marks_of(self, text: str) -> tuple[native.ReasoningMark, ...]:
-        """A text in marks, in which special tokens stand as such."""
+        """A text as marks, in which special tokens are marks of their own."""
         return tuple(map(self._mark, mark_parts(text, self._special)))
 
     def _special(self, text: str) -> int | None:
-        """The id of a token that is no text."""
+        """The id of a special token; None for other texts."""
         return self._vocabulary.special_id(self._token_id(text))
 
     def _mark(self, text: str) -> native.ReasoningMark:
@@ -128,9 +129,9 @@ class ReasoningSections:
 
 
 def mark_parts(text: str, special: Callable[[str], int | None]) -> list[str]:
-    """A mark in parts, each special token in it a part of its own.
+    """The parts of a mark: each special token in it is a part of its own.
 
-    special: says which special token a text is
+    special: gives the special token that a text is
     """
     if special(text) is not None:
         return [text]
@@ -143,7 +144,7 @@ def mark_parts(text: str, special: Callable[[str], int | None]) -> list[str]:
 
 
 def _bracketed(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of every innermost bracket."""
+    """Start and end of each innermost pair of brackets."""
     start = None
     for at, character in enumerate(text):
         if character in _CLOSING:
