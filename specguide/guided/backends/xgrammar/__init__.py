@@ -1,4 +1,4 @@
-"""Owns the xgrammar backend: guides written in its EBNF."""
+"""Owns the description of the xgrammar backend, whose library is loaded later."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _load() -> Adapter:
 
 
 def _rewritten(source: str, form: GrammarForm) -> str:
-    """The grammar as the library reads it. Raises UnsupportedGuide for Lark that it would
-    ignore."""
+    """The grammar as the library must be given it. Raises UnsupportedGuide for Lark that the
+    library would ignore."""
     if form == "EBNF":
         return without_surrogates(with_closed_escapes(with_any_characters(source)))
-    read = source.replace(r"\\", "").replace("[^", "")  # which negates a class
+    read = source.replace(r"\\", "").replace("[^", "")  # removes [^, in which ^ negates a class
     ignored = next((sign for sign in _IGNORED if sign in read), None)
     if ignored is not None:
         raise UnsupportedGuide(f"xgrammar would not enforce {ignored} in a Lark grammar")

@@ -1,8 +1,8 @@
-"""Owns the properties that an open object must not have, which xgrammar refuses.
+"""Owns the names that an open object must not have, which xgrammar has no way to forbid.
 
-The library keeps the names of other properties apart from them where they are named. So each is
-named, with a value of its own, by which its members are found in what the library prints. They are
-made to begin with a character that there is not.
+The library keeps other properties from having a name that is named. So each forbidden name is
+named, with a marker as its value, by which its members are found in the grammar that the library
+prints. There, a character that does not exist is put in front of them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ _NO_CHARACTER = r"[^\0-\U0010ffff] "
 
 
 class AbsentNames:
-    """The names of one schema."""
+    """The absent names of one schema."""
 
     def __init__(self) -> None:
         self._value: str | None = None
 
     def named(self, names: NamedNumbers, schema: CoreSchema) -> CoreSchema:
-        """The schema with values for the properties that must be absent, or without these where
-        there are no others than the named ones. Raises UnsupportedGuide where one is required."""
+        """The schema with markers as values of the properties that must be absent; without these
+        properties where only named ones are allowed. Raises UnsupportedGuide where one of them is
+        required."""
 
         def made(core: Core) -> Core:
             if isinstance(core, bool):
@@ -53,7 +54,7 @@ class AbsentNames:
         return replace(objects, properties=told)
 
     def without_members(self, printed: str) -> str:
-        """What the library prints, without members whose values tell that they are absent."""
+        """The library's printed grammar, in which members with a marker can no longer occur."""
         if self._value is None:
             return printed
         body = rf' ::= (("\"{self._value}\""))'
@@ -65,7 +66,7 @@ class AbsentNames:
 
 
 def _without(rule: str, values: set[str]) -> str:
-    """A rule without members of these values, which stand in it by the names of their rules."""
+    """A rule in which members cannot occur whose values are the rules named in `values`."""
     name, arrow, body = rule.partition(" ::= ")
     if values.isdisjoint(body.split()):
         return rule

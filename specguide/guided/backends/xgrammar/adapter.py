@@ -1,9 +1,9 @@
-"""Owns the xgrammar backend: guides compiled by xgrammar, matchers driven natively or through its
+"""Owns the binding to xgrammar: it compiles guides, and its matchers run natively or through its
 Python interface.
 
 JSON schemas are compiled with `strict_mode=False`, so properties and items that a schema does not
-name are allowed where JSON Schema allows them; named properties come in the schema's order, others
-after them. Compiling holds no GIL.
+name are allowed where JSON Schema allows them. Named properties come in the schema's order, others
+after them. Compiling releases the GIL.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAME = "xgrammar"
 
 
 class XGrammarMatcher(LibraryMatcher):
-    """The Python adapter of a matcher."""
+    """A matcher over xgrammar's Python interface."""
 
     def __init__(self, vocabulary: Vocabulary, compiled: xgr.CompiledGrammar) -> None:
         super().__init__(vocabulary)
@@ -122,7 +122,7 @@ class XGrammarBackend:
                 compiler = fresh if written.form in _ALONE else cached
                 compiled = _COMPILES[written.form](compiler, written.text)
             except RuntimeError as error:
-                # A few grammars trip over what others share; alone they compile.
+                # A few grammars fail because of what they share with others; alone they compile.
                 if "Check failed" not in str(error):
                     raise
                 compiled = _COMPILES[written.form](fresh, written.text)
@@ -150,8 +150,8 @@ bind = XGrammarBackend
 def _compilers(
     vocabulary: Vocabulary, limits: GuideConfig
 ) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
-    """A compiler that shares parts among grammars, in a quarter of the cache's budget, and one that
-    does not."""
+    """Two compilers: one that shares parts among grammars, in a quarter of the cache's budget, and
+    one that does not."""
     token_bytes = list(vocabulary.token_bytes)
     for token in vocabulary.eos_token_ids:
         token_bytes[token] = b""
@@ -183,7 +183,7 @@ def _grammar(source: str) -> tuple[str, str]:
     text = checked_text(source, "grammar")
     if grammar_form(text) == "EBNF":
         return "own_ebnf", text
-    with suppress(RuntimeError):  # what it cannot read, compiling tells
+    with suppress(RuntimeError):  # an error is reported by the compile
         check_cycles(str(xgr.Grammar.from_lark(text)))
     return "lark", text
 
@@ -192,7 +192,7 @@ def _compile_lark(compiler: xgr.GrammarCompiler, text: str) -> xgr.CompiledGramm
     try:
         return compiler.compile_lark("start: @own", named_grammars={"own": text})
     except RuntimeError:
-        return compiler.compile_lark(text)  # its words are of this text alone
+        return compiler.compile_lark(text)  # its error messages quote this text alone
 
 
 def _compile_tag(compiler: xgr.GrammarCompiler, text: str) -> xgr.CompiledGrammar:
@@ -207,7 +207,7 @@ _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
     "structural_tag": _tag,
     "grammar": lambda source, _: _grammar(source),
 }
-"""Functions by the kind of a guide, which give the form that it is written in, and its text."""
+"""By kind of guide: functions that give the form in which it is written, and its text."""
 
 _COMPILES: dict[str, Callable[[xgr.GrammarCompiler, str], xgr.CompiledGrammar]] = {
     "ebnf": lambda compiler, text: compiler.compile_grammar(text),
@@ -221,13 +221,13 @@ _COMPILES: dict[str, Callable[[xgr.GrammarCompiler, str], xgr.CompiledGrammar]] 
 }
 
 _ALONE = ("own_ebnf", "lark", "structural_tag_with_grammar")
-"""Forms whose rules may call each other in any way. The library mistakes some of such rules for
-those of another grammar, and gives them its rows. They are compiled with a root of their own, which
-stands in no rule: within one that does, tokens that reach behind its end are left out of rows."""
+"""Forms whose rules may call each other in any way. The library takes some of such rules for those
+of another grammar, and gives them its rows. So they are compiled without sharing, with a root that
+no rule calls: within a root that is called, rows would lack tokens that reach behind its end."""
 
 
 def _literal(text: str) -> str:
-    """A text as a string of xgrammar's EBNF."""
+    """A text as a string literal of xgrammar's EBNF."""
 
     def escape(char: str) -> str:
         if char in '"\\':
@@ -260,7 +260,8 @@ def _refusal(error: Exception, kind: str) -> InvalidGuide:
 
 
 def _without_place(words: str) -> str:
-    """An error's words without the time, the line of the library and the check that begin them."""
+    """An error's message without the time, the library's line number and the check at its
+    beginning."""
     place, found, rest = words.partition(": ")
     if not found or not place.startswith("["):
         return words
@@ -271,7 +272,7 @@ def _without_place(words: str) -> str:
 
 @functools.cache
 def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
-    """xgrammar's native interface, or None and why it does not resolve."""
+    """xgrammar's native interface and None; or None and the reason why it does not work."""
     try:
         from tvm_ffi import libinfo
 
@@ -279,7 +280,7 @@ def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
         compiler = _compilers(SELF_TEST_VOCABULARY, GuideConfig())[1]
         vocabulary = native_vocabulary(SELF_TEST_VOCABULARY)
         check_native_walk(_native_grammar(library, vocabulary, compiler.compile_regex("ab?")))
-    except Exception as error:  # whatever a changed library answers, the Python adapter takes over
+    except Exception as error:  # if a changed library fails, the Python adapter is used
         return None, str(error) or type(error).__name__
     return library, None
 

@@ -1,7 +1,7 @@
-"""Owns what xgrammar does with JSON Schema, as data.
+"""Owns the table of what xgrammar enforces of JSON Schema.
 
-The levels are measured facts about the library as it is driven here (0.2.8 and 0.2.9, without
-their strict mode), each shown by a case of its own in the tests.
+The levels were measured with the library as it is used here (0.2.8 and 0.2.9, without their strict
+mode); a test case shows each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_MULTIPLE = 1024
 
 
 def _has_siblings(keyword: str) -> Condition:
-    """It looks at one of these keywords and forgets what stands beside it."""
+    """It enforces one of these keywords and ignores the keywords beside it."""
 
     def unless(node: Node) -> str | None:
         others = sorted(keywords(node).keys() - {keyword})
@@ -33,7 +33,7 @@ def _has_siblings(keyword: str) -> Condition:
 
 
 def _needs_type(node: Node) -> str | None:
-    """It looks at a type's keywords only where that type is named."""
+    """It enforces a type's keywords only where that type is named."""
     return None if node.kinds.types else "without a type beside it, it would be forgotten"
 
 
@@ -42,7 +42,7 @@ def _needs_object_type(node: Node) -> str | None:
 
 
 def _told_apart(node: Node) -> str | None:
-    """It keeps unnamed properties apart from named ones, but for those that a pattern names."""
+    """It tells unnamed properties from named ones, but not from those that a pattern matches."""
     asked = node.kinds.objects
     if asked.additional is not False and asked.patterns:
         return "what the patterns match would pass as an unnamed one"
@@ -50,7 +50,7 @@ def _told_apart(node: Node) -> str | None:
 
 
 def _plain_names(node: Node) -> str | None:
-    """It keeps unnamed properties apart from named ones byte by byte, as they are without
+    """It tells unnamed properties from named ones byte by byte, so only where names need no
     escapes."""
     asked = node.kinds.objects
     if asked.additional is False:
@@ -69,8 +69,7 @@ _NOT_FLAT = "it has a repetition inside a repetition or an alternative"
 
 
 def _flat_pattern(node: Node) -> str | None:
-    """It mistakes patterns in which a repetition stands inside another one or inside an
-    alternative."""
+    """It misreads patterns with a repetition inside another repetition or inside an alternative."""
     pattern = node.kinds.strings.pattern
     if pattern is not None and not is_flat(parse(pattern)):
         return _NOT_FLAT

@@ -1,7 +1,7 @@
-"""Owns the escapes of characters in what xgrammar is given.
+"""Owns the escapes of characters in texts for xgrammar.
 
-The library reads as many hexadecimal digits behind `\\x` as there are, and prints `\\x` with two of
-them: "\\x09A" would be one character.
+The library reads all hexadecimal digits behind `\\x`, but prints `\\x` with two of them: it would
+read "\\x09A" as one character.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ _PLAIN = {**_CONTROLS, **_NEVER_PLAIN}
 
 
 def with_closed_escapes(ebnf: str) -> str:
-    """An EBNF grammar whose escapes of two hexadecimal digits end behind them."""
+    """An EBNF grammar in which escapes with two hexadecimal digits end behind these."""
     return r"\\".join(part.replace(r"\x", r"\u00") for part in ebnf.split(r"\\"))
 
 
 def with_plain_controls(pattern: str) -> str:
-    """A regular expression that has control characters as they are, and not as `\\x`."""
+    """A regular expression with control characters themselves in place of their `\\x` escapes."""
     return r"\\".join(map(_with_plain_controls, pattern.split(r"\\")))
 
 

@@ -1,4 +1,4 @@
-"""Owns the outline of what xgrammar is given: the same grammar in its EBNF, or in Lark as it is."""
+"""Owns the outline of xgrammar's texts: the same grammar in its EBNF, or unchanged in Lark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _MOST_CHARACTERS = 2_000_000
 
 
 def outline_of(form: str, text: str) -> Outline | None:
-    """The outline of a text in a form; None where the text is too long, or one that xgrammar will
-    refuse."""
+    """The outline of a text in a form; None where the text is too long, or xgrammar refuses it."""
     if len(text) > _MOST_CHARACTERS:
         return None
     try:

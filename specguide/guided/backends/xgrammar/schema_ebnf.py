@@ -1,7 +1,7 @@
-"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for
-numbers and whitespace.
+"""Owns the writing of a JSON Schema in xgrammar's EBNF: xgrammar writes it, except numbers and
+whitespace.
 
-The library has an option for a number of characters between two JSON tokens, and none for more.
+For whitespace between two JSON tokens, the library can only bound the number of characters.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ _ESCAPED = r""" | ("\\" basic_escape basic_string_sub)"""
 def schema_ebnf(
     schema: CoreSchema | JsonSchema, limits: GuideConfig, *, any_order: bool = False
 ) -> str:
-    """The grammar of a schema's JSON text, with exact numbers, and with whitespace as `limits` have
-    it.
+    """The grammar of a schema's JSON text, with exact numbers, and with the whitespace of `limits`.
 
     any_order: properties may come in any order, and none is required
 
-    Raises what xgrammar raises, and UnsupportedGuide for numbers that cannot be told.
+    Raises the errors of xgrammar, and UnsupportedGuide for numbers that cannot be expressed.
     """
     absent = AbsentNames()
     named = with_names(schema, absent.named)
@@ -60,8 +59,8 @@ def schema_ebnf(
 
 
 def _printed(grammar: xgr.Grammar) -> str:
-    """The grammar's text. Names of properties that a schema does not name have no escapes in it
-    where they begin as a named one, which they could spell."""
+    """The grammar's text. Names of properties that the schema does not name get no escapes at
+    positions up to which they equal a named one: an escape could spell that name."""
     rules = (
         rule.replace(_ESCAPED, "") if "_addl_key_" in rule.partition(" ::= ")[0] else rule
         for rule in str(grammar).split("\n")
@@ -71,10 +70,10 @@ def _printed(grammar: xgr.Grammar) -> str:
 
 @dataclass(frozen=True)
 class NamedSchema:
-    """The JSON of a schema, with names for its numbers if it is one of the core.
+    """The JSON of a schema, with names for its numbers if it is a core schema.
 
-    mark: a number that stands in the text for nothing but these names; it tells the library's rules
-          from what the schema spells
+    mark: a number that occurs in the text only in these names; it separates the library's rules
+          from texts of the schema
     """
 
     json: JsonSchema
@@ -90,9 +89,9 @@ def with_names(
     are_bare: bool = False,
 ) -> NamedSchema:
     """A schema with names for its numbers, and for some of its strings. Raises UnsupportedGuide for
-    what cannot be told.
+    what cannot be expressed.
 
-    strings:  puts names into a schema that are rules beside those of numbers
+    strings:  puts names into a schema that stand for rules of strings
     are_bare: the names of numbers are numbers
     """
     named = _marked(schema, _MARK, strings, are_bare)
@@ -114,7 +113,7 @@ def _marked(
 
 
 def _free_mark(text: str) -> int:
-    """A number that a text does not hold."""
+    """A number that does not occur in a text."""
     return next(number for number in itertools.count(_MARK) if not _holds(text, str(number)))
 
 
@@ -127,11 +126,11 @@ def _with_whitespace(grammar: str, mark: int, limits: GuideConfig) -> str:
 
 
 def _holds(schema: str, number: str) -> bool:
-    spend(1 + len(schema) // _CHARACTERS_A_STEP)  # a schema may hold very many numbers
+    spend(1 + len(schema) // _CHARACTERS_A_STEP)  # a schema may contain very many numbers
     return number in schema
 
 
 def _without_callee(grammar: str) -> str:
-    """A grammar up to a call of the library's rule for whitespace, or one of its copies, which have
-    numbers."""
+    """The grammar before a call of the library's whitespace rule, without the rule's name; copies
+    of the rule have a number behind the name."""
     return grammar.rstrip(string.digits).removesuffix("_").removesuffix("whitespace")

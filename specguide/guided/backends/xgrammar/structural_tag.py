@@ -1,10 +1,9 @@
-"""Owns what xgrammar is told of the JSON schemas inside a structural tag: bounded whitespace, and
-open objects.
+"""Owns the schemas inside a structural tag for xgrammar: with bounded whitespace and open objects.
 
-Each schema is given as a grammar. One of another style than JSON is written by the library alone,
-but for numbers; its whitespace has no indentation. Inside structural tags xgrammar refuses
-properties and items that a schema does not name, and there is no option for it; so where JSON
-Schema allows them, the schema says it in so many words.
+Each schema is given as a grammar. In another style than JSON, the library writes all but the
+numbers, and its whitespace has no indentation. Inside structural tags xgrammar refuses properties
+and items that a schema does not name, with no option to change that. So where JSON Schema allows
+them, the schema is made to say so.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.subschemas import with_subschemas
 
 _DEEP = ("cohere_xml", "minimax_m3_xml")
-"""Styles that are no JSON within values either."""
+"""Styles in which nested values are not JSON either."""
 
 
 def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
-    """A structural tag whose schemas bound whitespace as `limits` do where they do not say
-    otherwise.
+    """A structural tag whose schemas bound whitespace as `limits` do, where they set no bound
+    themselves.
 
-    Raises UnsupportedGuide where the library cannot, and what it raises for a schema.
+    Raises UnsupportedGuide where the library cannot, and the library's errors for a schema.
     """
     if isinstance(node, list):
         return [for_xgrammar(item, limits) for item in node]
@@ -48,7 +47,7 @@ def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
 
 
 def holds_grammar(node: Json) -> bool:
-    """Whether there is a grammar of the user's in a structural tag."""
+    """Whether a structural tag contains a grammar of the user."""
     if isinstance(node, list):
         return any(map(holds_grammar, node))
     if not isinstance(node, dict):
@@ -57,7 +56,7 @@ def holds_grammar(node: Json) -> bool:
 
 
 def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
-    """The grammar of a part of a tag that holds a schema."""
+    """The grammar of a tag's part that holds a schema."""
     most = node.get("max_whitespace_cnt")
     is_json = node["type"] == "json_schema" and node.get("style", "json") == "json"
     if is_json and not node.get("excludes"):
@@ -71,8 +70,8 @@ def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
 
 
 def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
-    """The grammar of a schema in another style than JSON, with exact numbers and without the marks
-    that end values in its strings; or of one that excludes texts."""
+    """The grammar of a schema in another style than JSON, with exact numbers, and with strings that
+    do not contain the marks that end values; or the grammar of a schema that excludes texts."""
     style = "qwen_xml" if node["type"] == "qwen_xml_parameter" else node.get("style", "json")
     mark = None if style == "json" else end_mark(style)
     excludes = node.get("excludes") or []
@@ -99,7 +98,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         "max_whitespace_cnt": max_whitespace,
     }
     if mark is not None and left and not (asks or is_deep):
-        opened["excludes"] = [mark, *excludes]  # strings of JSON within values, too
+        opened["excludes"] = [mark, *excludes]  # also from JSON strings within values
     tag = {"type": "structural_tag", "format": opened}
     printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
     printed = without_surrogates_in_strings(printed)
@@ -109,7 +108,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
 
 
 def _opened(schema: Json) -> Json:
-    """The schema with JSON Schema's default for unnamed properties and items written out."""
+    """The schema, with JSON Schema's default for unnamed properties and items written out."""
     if not isinstance(schema, dict) or _mentions_unevaluated(schema):
         return schema
     opened = with_subschemas(schema, _opened)

@@ -1,5 +1,6 @@
-"""Owns that classes of xgrammar's EBNF hold no halves of surrogate pairs: they are no characters,
-and the library would write each as three bytes that are no UTF-8; in linear time."""
+"""Owns the removal of surrogate halves from the classes of xgrammar's EBNF: they are not
+characters, and the library would write each as three bytes that are not UTF-8. Takes linear
+time."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ _BUT_CONTROLS_OR_HALVES = rf"[^{_SURROGATES}\0-"
 
 
 def without_surrogates(ebnf: str) -> str:
-    """An EBNF grammar whose classes hold whole characters."""
+    """An EBNF grammar whose classes contain only whole characters."""
     return "".join(_class(text) if sign == "[" else text for sign, text in ebnf_parts(ebnf))
 
 
 def without_surrogates_in_strings(printed: str) -> str:
-    """The same of a grammar that the library prints for a JSON schema: of its own classes."""
+    """A grammar that the library printed for a JSON Schema, with its own classes changed
+    likewise."""
     return "\n".join(
         rule.replace(_BUT_CONTROLS, _BUT_CONTROLS_OR_HALVES) if _is_of_string(rule) else rule
         for rule in printed.split("\n")
@@ -27,7 +29,8 @@ def without_surrogates_in_strings(printed: str) -> str:
 
 
 def _is_of_string(rule: str) -> bool:
-    """Whether a printed rule is of a string of any text, or of a name that no schema names."""
+    """Whether a printed rule is for a string of any text, or for the name of an unnamed
+    property."""
     name = rule.partition(" ::= ")[0]
     return name.startswith("basic_string_sub") or "_addl_key_" in name
 
@@ -51,5 +54,5 @@ def _class(text: str) -> str:
 
 
 def _item(text: str, at: int) -> tuple[int, int]:
-    """A character of a class, -1 for one that a letter's escape spells, and the place behind it."""
+    """A character of a class, or -1 for an escape with a letter, and the position behind it."""
     return spelled_code(text, at) if text[at] == "\\" else (ord(text[at]), at + 1)

@@ -1,5 +1,5 @@
-"""Owns the names of properties in XML styles: one that the schema does not name has none of those
-that it does, of which it would take the value's place."""
+"""Owns the names of properties in XML styles: an unnamed property must not have the name of a named
+one, since its value would replace that one's."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _CHARACTERS = union([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _MOST_CHARS = 3000
 _OF_ANY_OBJECT = ("xml_object", "xml_object_properties")
 _BEFORE_NAME = ('="', '>"', '\\""')
-"""The ends of literals behind which a name stands; none is within a literal."""
+"""Ends of literals behind which a name stands; none occurs inside a literal."""
 
 
 def names_of(schema: CoreSchema) -> Iterator[str]:
-    """The properties that the whole names, in whatever way it may be written."""
+    """The names of properties of the value as a whole, over all its alternatives and references."""
     todo: list[Core] = [schema.root]
     seen = set[str]()
-    for core in todo:  # which grows
+    for core in todo:  # it grows
         if isinstance(core, bool):
             continue
         yield from core.kinds.objects.properties
@@ -36,8 +36,8 @@ def names_of(schema: CoreSchema) -> Iterator[str]:
 
 
 def with_other_names(printed: str, names: Collection[str]) -> str:
-    """The library's grammar of a schema in a style, with properties that have none of the names
-    where it has those of any name. Raises UnsupportedGuide for too many names."""
+    """The library's grammar of a schema in a style. Where properties could have any name, they can
+    no longer have one of `names`. Raises UnsupportedGuide for too many names."""
     rules = [_with_other_name(rule) for rule in printed.split("\n")] if names else []
     found = "\n".join(rules)
     if not names or found == printed:

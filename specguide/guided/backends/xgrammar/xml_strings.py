@@ -1,8 +1,8 @@
-"""Owns the strings of a schema that is written in an XML style, where a value ends with a mark: no
-string may hold it, since it would be read as shorter than it was written.
+"""Owns the strings of a schema in an XML style, where a mark ends a value: no string may contain
+the mark, since it would be read as shorter than it was written.
 
-The library sees to it for strings of which nothing is asked. The others are given names, and a
-rule for each.
+The library ensures that for strings without constraints. The others are given names, and a rule for
+each name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MOST_CHARS = 8_000
 
 @lru_cache(maxsize=16)
 def end_mark(style: str) -> str | None:
-    """The mark that ends a value in a style; None where no string is free to hold it."""
+    """The mark that ends a value in a style; None where no string could contain it."""
     form = {"type": "json_schema", "json_schema": {"type": "object"}, "style": style}
     tag = {"type": "structural_tag", "format": form}
     printed = str(xgr.Grammar.from_structural_tag(tag))
@@ -57,11 +57,11 @@ def end_mark(style: str) -> str | None:
 
 
 class XmlStrings:
-    """Puts names into a schema in place of what is asked of the strings that are written without
+    """Puts names into a schema in place of the constraints of strings that are written without
     quotes.
 
-    marks:   texts that none of these strings may hold
-    is_deep: strings within values are meant, too; else only values of properties of the whole
+    marks:   texts that none of these strings may contain
+    is_deep: strings within values count too; else only values of properties of the whole
     """
 
     def __init__(self, names: NamedNumbers, marks: Sequence[str], is_deep: bool) -> None:
@@ -70,7 +70,7 @@ class XmlStrings:
         self._added: dict[tuple[str, bool], str] = {}
 
     def named(self, schema: CoreSchema) -> CoreSchema:
-        """The schema with names. Raises UnsupportedGuide where no string is left."""
+        """The schema with names. Raises UnsupportedGuide where no string fits."""
         self._definitions = dict(schema.definitions)
         root = self._at(schema.root, is_value=False)
         return replace(schema, root=root, definitions=self._definitions)
@@ -91,10 +91,10 @@ class XmlStrings:
         return self._value(node) if is_value else node
 
     def _definition(self, name: str, is_value: bool) -> str:
-        """The name of a copy of a definition, for values or for the whole."""
+        """The name of a copy of a definition, made for values or for the whole."""
         if (name, is_value) not in self._added:
             added = self._added[name, is_value] = f"{name} {len(self._definitions)}"
-            self._definitions[added] = True  # it may refer to itself
+            self._definitions[added] = True  # before the copy, which may refer to itself
             self._definitions[added] = self._at(self._definitions[name], is_value)
         return self._added[name, is_value]
 
@@ -124,7 +124,7 @@ class XmlStrings:
             found = _written(together(items, but, is_exact=True))
         except UnsupportedRegex:
             found = None
-        if found is None and len(items) == 1:  # too long: without what the marks begin with
+        if found is None and len(items) == 1:  # too long: then without first characters of marks
             firsts = sorted({ord(mark[0]) for mark in self._marks})
             others = complement(tuple((first, first) for first in firsts))
             found = _written(restrict(items[0], others))
@@ -148,8 +148,7 @@ def _asked(asked: Strings) -> Iterable[Regex]:
 
 
 def _written(node: Regex) -> str | None:
-    """A regular expression in writing; None where it is too long to be written, or matches
-    nothing."""
+    """A regular expression as text; None where it is too long, or matches nothing."""
     if isinstance(node, Both) or node == NOTHING:
         return None
     text = write(node)
