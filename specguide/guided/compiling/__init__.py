@@ -1,2 +1,2 @@
-"""Owns how guides are compiled: which library, on which thread or in which process, under which
+"""Owns the running of compiles: which library, on which thread or in which process, under which
 limits."""

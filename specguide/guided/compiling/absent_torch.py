@@ -1,6 +1,7 @@
-"""Owns stand-ins for torch and transformers in a process that compiles grammars and has no tensors.
+"""Owns stand-ins for torch and transformers, for a process that compiles grammars and has no
+tensors.
 
-xgrammar imports both and needs neither to compile; they would cost the process two seconds and 200
+xgrammar imports both, but compiles without them; they would cost the process two seconds and 200
 MB.
 """
 
@@ -20,7 +21,7 @@ class _AnyName(type):
 
 
 class _Anything(metaclass=_AnyName):
-    """Takes the place of every class, function and value of an absent module."""
+    """Stands in for every class, function and value of an absent module."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -33,22 +34,22 @@ def _found(name: str) -> Any:
 
 
 def import_without_torch(library: str) -> bool:
-    """Import a grammar library with stand-ins; False where it needs more of torch than names, and
-    is not imported.
+    """Import a grammar library with stand-ins. Returns False where the library needs more of torch
+    than names, and so is not imported.
 
-    After False the interpreter may hold halves of modules: start another one, and import the
-    library as it is.
+    After False the interpreter may hold half-imported modules: start a new interpreter, and import
+    the library there without stand-ins.
     """
     try:
         for name in _ABSENT:
-            sys.modules[name] = None  # type: ignore[assignment]  # tells those who can do without
+            sys.modules[name] = None  # type: ignore[assignment]  # for optional uses
         importlib.import_module("tvm_ffi")
         for name in _ABSENT:
             sys.modules[name] = ModuleType(name)
             sys.modules[name].__getattr__ = _found  # type: ignore[method-assign]
         importlib.import_module(library)
     except ImportError as error:
-        return error.name == library  # it is not installed, with torch or without
+        return error.name == library  # no name of torch was missing: the library is not installed
     except Exception:
         return False
     return True

@@ -1,17 +1,18 @@
-"""Owns the process that compiles are tried in: it holds the libraries and a vocabulary, and forks
+"""Owns the server process that tries compiles: it holds the libraries and a vocabulary, and forks
 workers.
 
 `main` runs in an interpreter of its own, which has neither CUDA nor threads, so that forking it is
-safe; a fork has the tables of the vocabulary without building or copying them. A worker compiles
-guide after guide, each in the time and memory that the kernel is told to end it at. The socket that
-guides come by is its lease: when the other end is closed, the worker is killed. When the control
-socket is closed, or the process at its other end has died, all of them end.
+safe. A fork has the tables of the vocabulary without building or copying them. A worker compiles
+guide after guide; the kernel ends it when a compile exceeds its time, and refuses it more than its
+memory. The socket by which guides come is the worker's lease: when the other end is closed, the
+worker is killed. When the control socket is closed, or the process at its other end has died,
+server and workers all end.
 
 A guide is a line of JSON on the lease: {"kind", "source", "backend", "key_order", "calls",
-"as_tag", "is_part"}. The answer is STARTED when its time begins, and then a line. It says how the
-guide is written for the backend, and the memory that the grammar takes: {"written", "backend",
-"num_bytes", "is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the
-worker was ended: {"signal"}.
+"as_tag", "is_part"}. The answer is STARTED when the guide's time begins, and then one line: either
+how the guide is written for the backend, and the memory that the grammar takes, {"written",
+"backend", "num_bytes", "is_last"}; or an error, {"error", "message", "fields", "is_last"}; or that
+a signal ended the worker, {"signal"}.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from specguide.guided.compiling.libraries import Enforced, Libraries, outcome
 
 STARTED = b"."
 QUICK_S = 0.5
-"""Longest time of a compile that is not slow, seconds."""
+"""A compile that takes longer is slow, in seconds."""
 STACK_BYTES = 256 << 20
-"""The stack of a thread that compiles: the libraries follow nested schemas and chains of rules
-on it."""
+"""Stack size of a thread that compiles, in bytes: the libraries recurse into nested schemas and
+chains of rules."""
 _SLACK_BYTES = 16 << 20  # for Python and the answer
 _MOST_LEFT_BYTES = 128 << 20
-"""The most memory that a worker may hold between two guides beyond what it began with."""
+"""Most memory, in bytes, that a worker may hold after a guide beyond what it had at its start."""
 _MOST_ANSWER_CHARS = 32 << 20
 _SLOW_NICENESS = 15
 _WITH_TORCH = "--with-torch"
@@ -60,8 +61,8 @@ _RESIDENT, _DATA = 1, 5  # fields of /proc/self/statm
 
 @dataclass(frozen=True)
 class _Worker:
-    """A fork: its process, the socket that its guides come by, and a pipe that ends with the
-    process."""
+    """A forked worker: its process, the socket by which its guides come, and a pipe that closes
+    when the process ends."""
 
     pid: int
     lease: socket.socket
@@ -69,7 +70,8 @@ class _Worker:
 
 
 class _Server:
-    """The loop of the process: a worker for every lease that comes by the control socket."""
+    """The loop of the server process: it forks a worker for each lease that comes by the control
+    socket."""
 
     def __init__(self, control: socket.socket, libraries: Libraries) -> None:
         self._control, self._libraries = control, libraries
@@ -80,7 +82,7 @@ class _Server:
     def run(self) -> None:
         """Serve leases until the control socket is closed."""
         while True:
-            # one at a time: what it does may close the others' descriptors
+            # one event at a time, since handling it may close the descriptors of others
             fd = self._poll.poll()[0][0]
             if fd == self._control.fileno():
                 message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
@@ -92,7 +94,7 @@ class _Server:
                 self._poll.unregister(fd)
                 if fd == worker.life:
                     self._end(worker)
-                else:  # nobody waits for it
+                else:  # its client has closed the lease
                     os.kill(worker.pid, signal.SIGKILL)
 
     def _begin(self, lease: socket.socket) -> None:
@@ -107,10 +109,10 @@ class _Server:
         worker = _Worker(pid, lease, life)
         for fd in (lease.fileno(), life):
             self._workers[fd] = worker
-            self._poll.register(fd, 0)  # tells when the other end is closed, and nothing else
+            self._poll.register(fd, 0)  # reports only that the other end was closed
 
     def _end(self, worker: _Worker) -> None:
-        """Take leave of a process that has ended; tells its lease where a signal ended it."""
+        """Clean up after a process that has ended. Where a signal ended it, tell its lease."""
         if self._workers.pop(worker.lease.fileno(), None) is not None:
             self._poll.unregister(worker.lease)
         status = os.waitpid(worker.pid, 0)[1]
@@ -121,30 +123,30 @@ class _Server:
 
 
 def main() -> None:
-    """Run the server. Standard input has the vocabulary and the limits, the argument is the control
-    socket's number."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the engine decides when this ends
+    """Run the server. Standard input holds the pickled vocabulary and limits, the argument is the
+    control socket's number."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the engine decides when this ends
     if _WITH_TORCH not in sys.argv and not all(map(import_without_torch, _packages_on_torch())):
         os.execv(sys.executable, [*sys.orig_argv, _WITH_TORCH])
     control = socket.socket(fileno=int(sys.argv[1]))
     vocabulary, config = pickle.load(sys.stdin.buffer)
     libraries = Libraries(vocabulary, config)
-    for name in backend_names():  # which builds their tables; one that fails says why in the forks
+    for name in backend_names():  # builds their tables; the forks report errors again
         outcome(_ANY, config, functools.partial(libraries.compile, _ANY, name))
     _be_silent()
-    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # tvm_ffi writes a backtrace first, for a second
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # tvm_ffi would write a backtrace, for a second
     gc.freeze()  # a fork that collected this garbage would copy its pages
     _Server(control, libraries).run()
 
 
 def _packages_on_torch() -> list[str]:
-    """The libraries that import torch and need no more than names of it."""
+    """The packages that import torch but need only names from it."""
     libraries = (spec.library for spec in BACKENDS.values())
     return [one.package for one in libraries if one.imports_torch and one.package is not None]
 
 
 def _be_silent() -> None:
-    """Drop what libraries write when they crash, which is told in another way."""
+    """Silence the libraries when they crash; the server reports a crash in its own way."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -154,7 +156,8 @@ def _be_silent() -> None:
 def _run_worker(
     server: int, lease: socket.socket, others: Iterable[int], libraries: Libraries
 ) -> NoReturn:
-    """The life of a worker. others: the server's descriptors, which must not outlive it here"""
+    """Run a worker until its end. others: the server's descriptors, which must not stay open
+    here"""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == server:
@@ -167,7 +170,7 @@ def _run_worker(
 
 
 def _work(lease: socket.socket, libraries: Libraries) -> None:
-    """Answer guides until there are no more, or one has left much behind in memory."""
+    """Answer guides until no more come, or one has left too much memory in use."""
     threading.stack_size(STACK_BYTES)
     before = _memory_bytes(_RESIDENT)
     is_last = False
@@ -188,8 +191,8 @@ def _memory_bytes(field: int) -> int:
 
 @contextmanager
 def _limits(config: GuideConfig) -> Iterator[None]:
-    """A context in which the kernel ends this process when it outruns its time, and gives it no
-    more memory than its share."""
+    """A context in which a timer ends this process when the compile exceeds its time, and the
+    kernel gives it no more than its share of memory."""
     most = _memory_bytes(_DATA) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_REAL, config.compile_timeout_s)
@@ -199,8 +202,8 @@ def _limits(config: GuideConfig) -> Iterator[None]:
 
 
 def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
-    """The answer, made on a thread with a large stack, which becomes less urgent when it takes
-    long."""
+    """Make the answer on a thread with a large stack. The thread gets a lower priority when it
+    takes long."""
     answers: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: answers.append(_answer(asked, libraries)))
     thread.start()
@@ -233,16 +236,16 @@ def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
 
 
 def _go_on(backend: str) -> None:
-    """Let any backend be tried: nothing stands against it here."""
+    """Allow each backend to be tried: the worker has no reason to refuse one."""
 
 
 def read_guide(kind: str, source: str, **parts: Any) -> Guide:
-    """A guide from its kind and canonical text, and from others of its fields."""
+    """A guide from its kind, its canonical text, and further fields."""
     value: Any = {"json_object": True}.get(kind, source)
     value = json.loads(source) if kind == "choice" else value
     return Guide(**{kind: value}, **parts)
 
 
 def _send(lease: socket.socket, answer: dict[str, Any]) -> None:
-    with suppress(OSError):  # nobody waits for it
+    with suppress(OSError):  # the other end is closed
         lease.sendall(json.dumps(answer).encode() + b"\n")

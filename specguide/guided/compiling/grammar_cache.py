@@ -1,5 +1,5 @@
-"""Owns the cache of compiled grammars: the least recently used go when their bytes exceed the
-budget."""
+"""Owns the cache of compiled grammars: it drops the least recently used ones when their bytes
+exceed the budget."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from specguide.guided.backends import CompiledGrammar
 _ERROR_BYTES = 2048
 
 Fact = CompiledGrammar | InvalidGuide
-"""What a compile came to, where that is a fact about the guide."""
+"""The outcome of a compile where it is a fact about the guide."""
 
 
 class GrammarCache:
     """Outcomes of compiles by key. Safe to use from several threads.
 
     max_bytes: budget for all of them, bytes
-    num_bytes: what they took when each was last asked for: a grammar grows where it is used
+    num_bytes: their sizes in bytes, each as of its last use: a grammar grows while it is used
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -60,7 +60,7 @@ class GrammarCache:
                 self._count(oldest, 0)
 
     def _count(self, key: Hashable, num_bytes: int) -> None:
-        """Count an outcome with so many bytes from now on; 0: it is gone."""
+        """Set the size of an outcome in the count; 0: it was dropped."""
         self.num_bytes += num_bytes - self._sizes.pop(key, 0)
         if num_bytes:
             self._sizes[key] = num_bytes

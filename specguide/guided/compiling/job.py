@@ -15,12 +15,12 @@ from specguide.guided.grammar_future import GrammarFuture
 
 @dataclass(eq=False)
 class Job:
-    """One compile, for all callers that wait for it. Its methods are called with the compiler's
-    lock held.
+    """One compile, for all callers that wait for it. Call its methods with the compiler's lock
+    held.
 
     key:       the guide's key in the cache
     requested: "auto", or the backend that is asked for
-    futures:   one for each caller; none once the job has an outcome
+    futures:   one for each caller; empty once the job has an outcome
     """
 
     key: Hashable
@@ -40,25 +40,25 @@ class Job:
 
 
 Done = Callable[[Job, Outcome], None]
-"""A function that is told the outcome of a job. A job that was given up has a second outcome when
-it ends."""
+"""A function that takes the outcome of a job. A job that was given up calls it again when it really
+ends."""
 
 
 class Runner(Protocol):
-    """Runs jobs beside each other. Its methods may be called from any thread."""
+    """Runs jobs in parallel. Its methods may be called from any thread."""
 
     def put(self, job: Job) -> None:
-        """Take a job, whose outcome is told sooner or later."""
+        """Take a job, and report its outcome later."""
         ...
 
     def close(self) -> None:
-        """Let all threads go. Waits for those that are between two jobs, and no longer than a
-        moment for the others."""
+        """Stop all threads. Waits for threads that are between two jobs, and at most a moment for
+        the others."""
         ...
 
 
 def settle(futures: list[GrammarFuture], outcome: CompiledGrammar | SpecguideError) -> None:
-    """Tell callers the outcome of their job."""
+    """Give callers the outcome of their job."""
     for future in futures:
         if not future.set_running_or_notify_cancel():
             continue

@@ -1,16 +1,16 @@
-"""Owns the compiling of strangers' guides: each is tried in a process that can be killed, slow ones
-in a lane apart.
+"""Owns the compiling of guides from strangers: each is first tried in a process that can be killed,
+slow ones in a lane of their own.
 
-Every guide begins in the quick lane and has QUICK_S there. What takes longer goes on in the slow
-lane, if that has time for it; else it is killed, waits there for its turn, and begins anew. So
-quick guides, which nearly all are, wait for no slow one, whoever sends how many of them. A trial
-that has ended well is compiled again in this process, which is known then to take no longer and no
-more memory.
+Every guide begins in the quick lane and has QUICK_S there. If it takes longer, it continues in the
+slow lane when that has a free thread; else it is killed, waits there for its turn, and starts anew.
+So quick guides, which are nearly all, never wait for slow ones, however many of these somebody
+sends. A guide whose trial succeeds is compiled again in this process, where it is then known to
+need no more time and memory.
 
-That costs a second compile, which is the smaller part: the schema is rewritten in the worker alone,
-without this process's interpreter. Bringing the result over instead is not to be had of llguidance,
-and of xgrammar costs up to half of compiling it. Trying first only what looks dangerous fails since
-dangerous schemas look like all others.
+The second compile is the cheaper part: the schema is rewritten only in the worker, so not under
+this process's GIL. The result cannot be transferred from llguidance at all, and from xgrammar the
+transfer takes up to half the time of a compile. Trying only guides that look dangerous would not
+work, since dangerous schemas look like all others.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from specguide.guided.compiling.workers import Lane, join_threads
 
 MOST_QUICK_WAITING = 256
 MOST_SLOW_WAITING = 16
-_LOOK_S = 0.5  # between looks at whether anybody still waits
+_LOOK_S = 0.5  # seconds between checks that a caller still waits
 
 
 class IsolatedRunner:
-    """A quick and a slow lane of trials; see job.Runner. is_wanted: whether anybody waits for a
+    """A quick and a slow lane of trials; see job.Runner. is_wanted: whether a caller waits for a
     job"""
 
     def __init__(
@@ -118,8 +118,8 @@ class IsolatedRunner:
         self._done(job, internal_error(job.guide, cause))
 
     def _compiled(self, job: Job, passed: Passed) -> Outcome:
-        """The grammar, with the memory that it was seen to take: libraries estimate theirs or know
-        a part of it."""
+        """The grammar, with the memory that its trial took where that is more than the library's
+        own estimate, which may cover only a part."""
         grammar = outcome(
             job.guide,
             self._config,

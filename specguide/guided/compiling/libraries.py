@@ -46,15 +46,15 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Failure = InvalidGuide | CompilerBusy | EngineError
-"""The errors that say why there is no compiled grammar."""
+"""The errors of a compile that gives no grammar."""
 Outcome = CompiledGrammar | Failure
 """The result of a compile."""
 
 
 @dataclass(frozen=True)
 class Enforced:
-    """A guide that a backend enforces: as it was written for the backend, and as the backend
-    compiled it."""
+    """A guide that a backend enforces: its text for the backend, and the backend's compiled
+    grammar."""
 
     written: Written
     backend: str
@@ -62,9 +62,9 @@ class Enforced:
 
 
 class Libraries:
-    """Binds each library when it is first asked for. Its methods may be called from any thread.
+    """Binds each library at its first use. Its methods may be called from any thread.
 
-    submit: compiles what was left out of a guide
+    submit: compiles parts that were left out of a guide
     """
 
     def __init__(
@@ -84,18 +84,19 @@ class Libraries:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def load(self, name: str) -> None:
-        """Import a library, which takes seconds once. One that fails says why when it is asked for
-        more."""
+        """Import a library, which takes seconds the first time. An error is reported when the
+        library is used."""
         with suppress(Exception):
             self._backend(name)
 
     def first_enforcing(
         self, guide: Guide, requested: str, before: Callable[[str], None]
     ) -> Enforced:
-        """The guide by the first backend that enforces it.
+        """The guide, compiled by the first backend that enforces it.
 
         requested: "auto", or the backend that is asked for
-        before:    called with a backend's name before it is tried; what it raises ends the search
+        before:    called with a backend's name before it is tried; an error that it raises ends the
+                   search
 
         Raises InvalidGuide, UnsupportedGuide, GuideLimitExceeded.
         """
@@ -127,8 +128,8 @@ class Libraries:
         before: Callable[[str], None],
         reasons: dict[str, InvalidGuide],
     ) -> Enforced | None:
-        """The guide with an order of keys. Adds to `reasons`, by backend, why one does not enforce
-        it."""
+        """The guide with an order of keys. Adds to `reasons`, by backend, the error that kept it
+        from enforcing the guide."""
         for name in candidates(guide, requested):
             before(name)
             try:
@@ -137,9 +138,9 @@ class Libraries:
                         return self._enforced(rewritten, name, order, guide)
                     except InvalidGuide as error:
                         if guide.kind == "structural_tag" and rewritten.calls is not None:
-                            continue  # the whole of it comes next, and has its own reason
+                            continue  # next the whole tag is tried, with an error of its own
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
-                            del reasons[name]  # a later one may name the keyword
+                            del reasons[name]  # a later error may name the keyword
                         reasons.setdefault(name, error)
             except NoInstance as error:
                 reasons[name] = error
@@ -148,11 +149,11 @@ class Libraries:
         return None
 
     def _enforced(self, rewritten: Rewritten, backend: str, order: str, guide: Guide) -> Enforced:
-        """The guide, once the backend has compiled it. Raises InvalidGuide, and UnsupportedGuide if
-        the backend refuses it."""
+        """The guide, compiled by the backend. Raises InvalidGuide, and UnsupportedGuide if the
+        backend refuses it."""
         written = self._written(rewritten, backend, order)
         grammar = self.compile(written, backend)
-        if written.keys is None and not guide.is_part:  # ends are found in the whole
+        if written.keys is None and not guide.is_part:  # a part ends as the whole does
             outline = self._outline(written, rewritten, backend, guide)
             written = replace(written, outline=outline)
         return Enforced(written, backend, grammar)
@@ -160,24 +161,24 @@ class Libraries:
     def _outline(
         self, written: Written, rewritten: Rewritten, backend: str, guide: Guide
     ) -> Outline | None:
-        """The outline of the whole guide, parts that are compiled later included."""
+        """The outline of the whole guide, including parts that are compiled later."""
         if written.calls is None:
             return self._backend(backend).outline(written, rewritten)
-        if len(guide.source()) > MOST_LATE:  # the first row would wait for it
+        if len(guide.source()) > MOST_LATE:  # the first row would wait too long for its ends
             return None
         try:
             with Budget(self.config.max_schema_steps).counting():
                 (whole,) = rewrites(replace(guide, calls=None), backend, "schema", self._reading())
                 written = self._written(whole, backend, "schema")
         except InvalidGuide:
-            if guide.kind == "structural_tag":  # it is refused as a whole
+            if guide.kind == "structural_tag":  # a whole tag that cannot be enforced is refused
                 raise
             return None
         outline = self._backend(backend).outline(written, whole)
         is_small = outline is not None and (
             guide.kind == "structural_tag" or len(outline.text) <= MOST_LATE
         )
-        # each part has rows of its own
+        # not exact, since each part has rows of its own
         return outline._replace(is_exact=False) if outline is not None and is_small else None
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
@@ -196,7 +197,7 @@ class Libraries:
         if order == "any":
             rewritten = in_any_order(rewritten)
         schema = rewritten.value
-        # first, since it may refuse what takes long to write
+        # before the writing, which may take long: this may refuse the guide
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
         written = self._backend(backend).write(rewritten, self.config)
         items = KnownItems(places) if places else rewritten.items
@@ -209,8 +210,8 @@ class Libraries:
         )
 
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
-        """Compile a guide, as it is written for the backend. Raises InvalidGuide, and
-        UnsupportedGuide if it cannot begin."""
+        """Compile a guide as it is written for the backend. Raises InvalidGuide, and
+        UnsupportedGuide if its grammar cannot start."""
         grammar = self._backend(backend).compile(guide, self.config)
         if isinstance(guide, Written) and guide.keys is not None:
             grammar = self._key_guard.guard(grammar, guide.keys)
@@ -221,14 +222,14 @@ class Libraries:
         return grammar
 
     def served(self, grammar: CompiledGrammar, written: Written, guide: Guide) -> CompiledGrammar:
-        """The grammar that requests get of a guide's compiled one: it knows where its texts end, if
-        that is known, and has the parts compiled that were left out."""
+        """The grammar that requests get: the compiled one, with its ends where these are known, and
+        with the compiling of parts that were left out."""
         if written.calls is not None:
             assert self._submit is not None
             calls = self._calls.grammar(grammar, written, guide, self._submit)
-            # to look for ends by the matcher would compile parts, and wait for them
+            # no search for ends with the matcher: it would compile parts, and wait for them
             return self._endings.told(calls, written.outline, 0, may_go_on=_is_text_around(guide))
-        # which of the required keys are missing, the text does not tell
+        # the text does not tell which of the required keys are missing
         if written.keys is not None:
             return grammar
         num_spare = spare_of(written, reads_one_way=guide.reads_one_way)
@@ -248,20 +249,20 @@ class Libraries:
 
 
 def _is_text_around(guide: Guide) -> bool:
-    """Whether outputs may be free text around calls of tools or around tags."""
+    """Whether outputs may contain free text around tool calls or tags."""
     return guide.reads_one_way or guide.structural_tag is not None
 
 
 def _may_be_freed(guide: Guide, reasons: dict[str, InvalidGuide]) -> bool:
-    """Whether a guard that counts keys, which may then come in any order, could enforce what a
-    grammar alone does not."""
+    """Whether keys in any order, which a guard counts, could enforce what a grammar alone does
+    not."""
     if guide.kind != "json_schema":
         return False
     return all(isinstance(reason, UnsupportedGuide) for reason in reasons.values())
 
 
 def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Failure:
-    """The result of the work on a guide, or the error that it ends with."""
+    """The result of the work on a guide, or its error."""
     try:
         return work()
     except (InvalidGuide, CompilerBusy, EngineError) as error:
@@ -274,18 +275,18 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
         )
     except MemoryError:
         return too_large(guide, config)
-    except BaseException as error:  # a library's bug, and a panic of Rust is no Exception
+    except BaseException as error:  # a bug in a library; a panic in Rust is a BaseException
         return internal_error(guide, error)
 
 
 def finish(found: Outcome) -> None:
-    """Finish what no caller has waited for; nobody is told how it ends."""
+    """Find what no caller has waited for yet. Errors are not reported."""
     if isinstance(found, EndingGrammar):
         found.finish()
 
 
 def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
-    """Whether all is known that callers must know once the futures are settled."""
+    """Whether everything is known that callers need when their futures are settled."""
     if not isinstance(found, EndingGrammar):
         return True
     rooms = (future.room for future in futures)
@@ -293,14 +294,14 @@ def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
 
 
 def internal_error(guide: Guide, cause: BaseException) -> EngineError:
-    """The error of a compile that failed as nobody expected; it is logged. It ends this request
+    """The error of a compile that failed unexpectedly; the cause is logged. It ends this request
     alone."""
     _log.error("compiling a guide (%s) failed", guide.kind, exc_info=cause)
     return EngineError(f"compiling the {guide.kind} failed: {type(cause).__name__}: {cause}")
 
 
 def too_slow(config: GuideConfig) -> GuideLimitExceeded:
-    """The error of a compile that outran its time."""
+    """The error of a compile that exceeded its time."""
     return GuideLimitExceeded(
         "the grammar took longer to compile than compile_timeout_s "
         f"({config.compile_timeout_s:g} s); make it smaller, or raise the limit",
@@ -309,7 +310,7 @@ def too_slow(config: GuideConfig) -> GuideLimitExceeded:
 
 
 def too_large(guide: Guide, config: GuideConfig) -> GuideLimitExceeded:
-    """The error of a compile that outran its memory."""
+    """The error of a compile that exceeded its memory."""
     return GuideLimitExceeded(
         f"compiling the {guide.kind} takes more memory than max_compile_bytes "
         f"({config.max_compile_bytes}); make it smaller, or raise the limit",

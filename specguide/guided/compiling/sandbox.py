@@ -1,8 +1,8 @@
 """Owns the processes in which guides are compiled first: a fork server, which starts with the first
-guide, and workers.
+guide, and its workers.
 
-See fork_server for their side. Nothing of it outlives this process: the server ends with its
-control socket.
+See fork_server for their side. None of them outlives this process: the server ends with its control
+socket.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from specguide.guided.compiling.libraries import Failure, too_large, too_slow
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _START_S = 60.0
-"""Longest start of a compile, seconds; the first one's has the server's own in it, which imports
-the libraries."""
+"""Longest time until a compile starts, in seconds. For the first one this includes the server's own
+start, which imports the libraries."""
 _GRACE_S = 2.0
 _END_S = 5.0
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
@@ -46,8 +46,8 @@ _SERVE = (
 
 @dataclass(frozen=True)
 class Passed:
-    """A guide that was compiled within its limits: as the backend is to be given it, and the memory
-    that it takes."""
+    """A guide that was compiled within its limits: its text for the backend, and the bytes that its
+    grammar takes."""
 
     written: Written
     backend: str
@@ -55,7 +55,7 @@ class Passed:
 
 
 class Trial:
-    """A compile in a worker. One thread at a time calls its methods.
+    """A compile in a worker. Only one thread at a time may call its methods.
 
     ask: sends the guide to a worker, and returns its lease
     """
@@ -69,12 +69,12 @@ class Trial:
     ) -> None:
         self._guide, self._config, self._ask, self._give_back = guide, config, ask, give_back
         self._lease = ask()
-        self._end_by_s: float | None = None  # monotonic; None until it has begun
+        self._end_by_s: float | None = None  # monotonic, seconds; None before it starts
         self._told = bytearray()
 
     def wait(self, timeout_s: float) -> Passed | Failure | None:
-        """The trial's outcome; None where it still goes on timeout_s seconds after it began or
-        after this call."""
+        """The trial's outcome; None where it still runs `timeout_s` seconds after this call, or
+        after the trial's start if that is later."""
         try:
             if self._end_by_s is None:
                 if not self._begins():
@@ -91,18 +91,18 @@ class Trial:
         except TimeoutError:
             if self._end_by_s is not None and time.monotonic() < self._end_by_s:
                 return None
-            self.kill()  # beside the timer of the worker itself
+            self.kill()  # in case the worker's own timer did not end it
             return self._lost() if self._end_by_s is None else too_slow(self._config)
         except OSError:
             return self._lost()
 
     def kill(self) -> None:
-        """End the trial: the worker dies with its lease."""
+        """End the trial: a worker dies with its lease."""
         self._lease.close()
 
     def _begins(self) -> bool:
-        """Wait until the trial begins; whether it has. An idle worker that ended before it read the
-        guide is replaced."""
+        """Wait until the trial starts. Returns whether it has. An idle worker that ended before it
+        read the guide is replaced once."""
         self._lease.settimeout(_START_S)
         with suppress(ConnectionError):
             if self._lease.recv(1) == STARTED:
@@ -110,7 +110,7 @@ class Trial:
         self.kill()
         try:
             self._lease = self._ask()
-        except EngineError:  # the sandbox was closed, which ended the worker
+        except EngineError:  # closing the sandbox has ended the worker
             return False
         self._lease.settimeout(_START_S)
         return self._lease.recv(1) == STARTED
@@ -148,19 +148,19 @@ class Trial:
 
 
 class Sandbox:
-    """Starts trials; any thread may call it. The fork server starts with the first one, and again
-    where it was ended."""
+    """Starts trials; any thread may call it. The fork server starts with the first trial, and again
+    if it has ended."""
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
         self._vocabulary, self._config = vocabulary, config
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
-        self._idle: list[socket.socket] = []  # leases of workers that have nothing to do
+        self._idle: list[socket.socket] = []  # leases of idle workers
         self._is_closed = False
 
     def start(self, guide: Guide, requested: str) -> Trial:
-        """Compile a guide by the backend that is requested, or "auto". Raises EngineError,
+        """Start to compile a guide by the requested backend, or "auto". Raises EngineError,
         CompilerBusy."""
         asked = {
             "kind": guide.kind,
@@ -175,7 +175,7 @@ class Sandbox:
         return Trial(guide, self._config, ask, self._take_back)
 
     def close(self) -> None:
-        """End the server and all trials, whose waits then return."""
+        """End the server and all trials, so that nobody waits for them any more."""
         with self._lock:
             self._is_closed = True
             self._stop()
@@ -185,7 +185,7 @@ class Sandbox:
             with self._lock:
                 lease = self._lease()
             lease.settimeout(_START_S)
-            with suppress(ConnectionError):  # its worker has just ended, as the trial will find
+            with suppress(ConnectionError):  # its worker has ended, as the trial will notice
                 lease.sendall(line)
         except OSError as error:
             raise CompilerBusy(
@@ -194,7 +194,7 @@ class Sandbox:
         return lease
 
     def _lease(self) -> socket.socket:
-        """The socket of an idle worker, or of a new one. The caller holds the lock."""
+        """The socket of an idle worker, or of a new one. The caller must hold the lock."""
         if self._is_closed:
             raise EngineError("the grammar compiler is closed")
         if self._control is None or self._server is None or self._server.poll() is not None:
@@ -249,8 +249,8 @@ class Sandbox:
 
 
 def _is_silent(lease: socket.socket) -> bool:
-    """Whether nothing has come by the lease; where an idle worker was ended, the word of its end
-    has."""
+    """Whether nothing has come by the lease; the end of an idle worker would have been reported
+    there."""
     lease.settimeout(0)
     try:
         lease.recv(1, socket.MSG_PEEK)

@@ -1,9 +1,9 @@
 """Owns the compiling of an application's own guides, on threads of this process.
 
-A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread. One that
-takes too long is abandoned: its caller gets an error at once, and another thread takes its place.
-Only so many compiles of a backend may be abandoned at a time; those of other backends go on. For
-guides of strangers see lanes.
+A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread. A compile
+that takes too long is abandoned: its caller gets an error at once, and another thread takes its
+place. The number of a backend's abandoned compiles is limited; compiles of other backends go on.
+For guides of strangers see lanes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from specguide.guided.compiling.workers import join_threads, start_thread
 
 MAX_ABANDONED = 4
 _LOAD_S = 60.0
-"""Longest time in which a library is loaded before its first compile, seconds."""
+"""Longest time to load a library before its first compile, in seconds."""
 
 
 @dataclass(eq=False)
 class _Run:
-    """A job at work. deadline: monotonic, seconds; backend: name of the backend that compiles it"""
+    """A job that runs. deadline: monotonic, seconds; backend: name of the backend that compiles
+    it"""
 
     job: Job
     deadline: float
@@ -45,7 +46,8 @@ class _Run:
 
 
 class ThreadRunner:
-    """Threads that are hired as jobs come, and a watchman; see job.Runner."""
+    """Compile threads, started as jobs come, and a thread that watches their deadlines; see
+    job.Runner."""
 
     def __init__(self, libraries: Libraries, config: GuideConfig, done: Done) -> None:
         self._libraries, self._config, self._done = libraries, config, done
@@ -74,8 +76,8 @@ class ThreadRunner:
         join_threads(self._threads)
 
     def _hire(self) -> None:
-        """Start threads, with the lock held: a worker for every job in hand, up to the limit, and
-        the watchman."""
+        """Start threads: one for each open job, up to the limit, and the watching thread. The
+        caller must hold the lock."""
         num_jobs = self._num_waiting + len(self._running)
         if self._num_workers < min(self._config.num_compile_threads, num_jobs):
             self._num_workers += 1
@@ -95,7 +97,7 @@ class ThreadRunner:
             pass
 
     def _work_on(self, job: Job) -> bool:
-        """Compile a job; returns False where the worker is to go."""
+        """Compile a job. Returns False where the worker must end."""
         with self._changed:
             self._num_waiting -= 1
             if self._is_closed:
@@ -106,7 +108,7 @@ class ThreadRunner:
         result = self._outcome(run)
         with self._changed:
             is_abandoned = run not in self._running
-            if is_abandoned:  # another worker has taken this one's place
+            if is_abandoned:  # another worker has replaced this one
                 self._num_abandoned[run.backend] -= 1
             else:
                 self._running.remove(run)
@@ -130,10 +132,10 @@ class ThreadRunner:
         return self._libraries.served(enforced.grammar, enforced.written, guide)
 
     def _begin(self, run: _Run, backend: str) -> None:
-        """Load the backend, which does not count as the run's time. Raises CompilerBusy where too
+        """Load the backend, which does not count in the run's time. Raises CompilerBusy where too
         many of the backend's compiles are abandoned."""
         with self._changed:
-            if run not in self._running:  # nobody waits for it
+            if run not in self._running:  # it was given up
                 raise CompilerBusy("it was given up")
             if self._num_abandoned[backend] >= MAX_ABANDONED:
                 raise CompilerBusy(

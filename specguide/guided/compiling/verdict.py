@@ -1,5 +1,5 @@
-"""Owns the verdict on a guide that backends were tried with: whether a grammar can begin, and why
-none enforces it."""
+"""Owns the verdict on a guide: whether a compiled grammar can start, and the error where no backend
+enforces the guide."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fill a first row, take a token that is no end and take it back: some grammars compile and
-    then cannot do that.
+    """Fill a first row, accept a token that is no end token, and roll it back: some grammars
+    compile, but cannot do that.
 
     Raises UnsupportedGuide.
     """
@@ -35,9 +35,8 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
 
 
 def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
-    """One error that stands for the errors of all backends. Where the guide is malformed for all of
-    them, or no value fits it for the best of them, it is the first; else it has the words of
-    all."""
+    """One error for the errors of all backends. It is the first one where all say that the guide is
+    malformed, or where the best backend says that no value fits; else it has the words of all."""
     best = next(iter(reasons.values()), None)
     if isinstance(best, NoInstance):
         return UnsupportedGuide(str(best))

@@ -1,5 +1,5 @@
-"""Owns threads that work through a queue and are hired as it grows; they are daemons with a stack
-for the libraries."""
+"""Owns the threads that work through a queue: daemons with a large stack for the libraries, started
+as the queue grows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_CLOSING_S = 1.0
 
 
 def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
-    """A daemon with a large stack: the libraries follow nested schemas on it, and its end would end
-    the process."""
+    """Start a daemon thread with a large stack: the libraries recurse into nested schemas, and a
+    stack overflow would kill the process."""
     before = threading.stack_size(STACK_BYTES)
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
@@ -29,11 +29,8 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def join_threads(threads: list[threading.Thread]) -> None:
-    """Wait for the threads' ends, since Python stops those that live on while the interpreter ends,
-    wherever they are.
-
-    No longer than a moment, for one that is at work in a library.
-    """
+    """Wait for threads to end, but at most a moment, since one may be inside a library. Without the
+    wait, Python would stop the threads at any point when the interpreter ends."""
     deadline = time.monotonic() + _MOST_CLOSING_S
     for thread in threads:
         if thread is not threading.current_thread():
@@ -41,11 +38,10 @@ def join_threads(threads: list[threading.Thread]) -> None:
 
 
 class Lane(Generic[T]):
-    """A queue and the threads that work through it. Its methods may be called from any thread.
+    """A queue and its worker threads. Its methods may be called from any thread.
 
-    failed:       called with an item whose work raised an error, and that error; the thread lives
-                  on
-    most_threads: most threads that work at once
+    failed:       called with an item whose work raised an error, and that error; the thread goes on
+    most_threads: most threads that work at the same time
     most_waiting: most items that wait for a thread
     """
 
@@ -69,8 +65,8 @@ class Lane(Generic[T]):
         self._is_closed = False
 
     def offer(self, item: T, *, at_once: bool = False) -> bool:
-        """Take an item; False where too many wait. at_once: take it only where a thread has time
-        for it now"""
+        """Queue an item. Returns False where too many wait. at_once: queue it only where a thread
+        is free for it now"""
         with self._changed:
             has_time = self._num_busy + len(self._items) < self._most_threads
             if self._is_closed or (
@@ -84,7 +80,8 @@ class Lane(Generic[T]):
         return True
 
     def close(self) -> list[threading.Thread]:
-        """Let the threads go once they have time; what waits is dropped. Returns them."""
+        """Let the threads end after their current items, and drop the items that wait. Returns the
+        threads."""
         with self._changed:
             self._is_closed = True
             self._items.clear()

@@ -34,7 +34,7 @@ class CallTexts:
     gate:        bytes before which no call begins; empty: calls may begin at once
     ends:        how the end of arguments is found, one of native.CallArguments
     held:        the fields of native.HeldTexts, where arguments have texts that may contain the
-                 begin of a call; None: there are none
+                 beginning of a call; None: there are none
     firsts:      where there is no lead, the special tokens that may follow a name
     after:       the bytes that may follow the lead; None: any byte
     arguments:   by tool, the ranges in the guide's source of the term of its arguments and of the
