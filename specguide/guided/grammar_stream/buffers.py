@@ -1,4 +1,4 @@
-"""Owns what the grammar callbacks write for the iteration: rows, flags and proposals."""
+"""Owns the buffers that the grammar callbacks of an iteration write: rows, flags and proposals."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class WalkedNodes(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ProposalBuffers:
-    """What step and callbacks tell each other beside rows where some drafts come from the host.
+    """The buffers that step and callbacks share beside rows, where some drafts come from the host.
 
-    chain_len: int32 [max_batch_size], drafts that there are; a draft head's next one comes behind
-               them, and none where they are as many as there is room for
+    chain_len: int32 [max_batch_size], number of drafts in the chain; a draft head appends its next
+               one, unless the chain is full
     origins:   uint8 [max_batch_size, N], who proposed the token of each node: see
                batch.DRAFT_ORIGINS
 
-    The callbacks write both, and a prefill clears them. On a GPU the step has the same memory.
+    The callbacks write both, and a prefill clears them. On a GPU the step uses the same memory.
     """
 
     chain_len: Tensor
@@ -62,12 +62,12 @@ class ProposalBuffers:
         )
 
     def clear(self, slots: Tensor) -> None:
-        """Forget the chains of `slots` int64 [B]."""
+        """Clear the chains of `slots` int64 [B]."""
         self.chain_len.index_fill_(0, slots, 0)
         self.origins.index_fill_(0, slots, 0)
 
     def on_device(self, device: torch.device) -> ProposalBuffers:
-        """These pinned buffers as tensors of a GPU, where the step uses them."""
+        """These pinned buffers as tensors on a GPU, for the step."""
         return ProposalBuffers(
             chain_len=mapped(self.chain_len, device),
             origins=mapped(self.origins, device),
@@ -75,24 +75,26 @@ class ProposalBuffers:
 
 
 Zeros = Callable[[tuple[int, ...], torch.dtype], Tensor]
-"""A function that gives memory of the host, all zero, by shape and dtype."""
+"""A function that allocates zeroed host memory of a shape and a dtype."""
 
 
 @dataclass(frozen=True, eq=False)
 class GrammarBuffers:
-    """What the callbacks tell the step, at fixed addresses on the host. N nodes a slot: W + 1, or
-    the places of a tree; here max_batch_size counts the spare slot of the slot table too.
+    """The buffers by which callbacks reach the step, at fixed addresses on the host. N nodes a
+    slot: W + 1, or the places of a tree. Here max_batch_size includes the spare slot of the slot
+    table.
 
-    bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's
+    bitmask:      int32 [N, max_batch_size, words]; row [j, slot] says what may follow the slot's
                   node j
-    fill_ids:     int64 [N, max_batch_size], 0: the request is free there, kernels skip the row;
-                  else the row's number: rows of the same one are equal, one below 0 does not come
-                  again
+    fill_ids:     int64 [N, max_batch_size]; 0: the request is free there, and kernels skip the row;
+                  else the row's number: rows with the same number are equal, and a number below 0
+                  is never used again
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing
                   for the slot
-    needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will
+    needed:       int32 [1], number of callbacks for whose rows the forward stream waits, or soon
+                  will
     proposals:    where some drafts come from the host
-    num_kept_rows: the step keeps so many of the last rows with numbers above 0
+    num_kept_rows: number of the last rows with numbers above 0 that the step keeps
 
     The callbacks write all but `needed`. On a GPU the step has a copy of the first three.
     """
@@ -108,7 +110,7 @@ class GrammarBuffers:
     def allocate(
         cls, max_batch_size: int, num_nodes: int, num_words: int, zeros: Zeros | None = None
     ) -> GrammarBuffers:
-        """New buffers, all zero, in memory that `zeros` gives; by default in ordinary memory."""
+        """New zeroed buffers, in memory that `zeros` allocates; by default in ordinary memory."""
         make = zeros or plain_zeros
         return cls(
             bitmask=make((num_nodes, max_batch_size, num_words), torch.int32),
@@ -118,7 +120,7 @@ class GrammarBuffers:
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The buffers as arrays, by the names that `native.GrammarBuffers` has for them."""
+        """The buffers as arrays, by their names in `native.GrammarBuffers`."""
         buffers = {field.name: getattr(self, field.name) for field in fields(self)}
         group = buffers.pop("proposals")
         del buffers["num_kept_rows"]
@@ -128,10 +130,10 @@ class GrammarBuffers:
 
 
 def plain_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Ordinary memory of the host, all zero."""
+    """Ordinary host memory, zeroed."""
     return torch.zeros(shape, dtype=dtype)
 
 
 def pinned_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Memory of the host, all zero, that GPUs read and write over the bus."""
+    """Pinned host memory, zeroed, which GPUs read and write over the bus."""
     return torch.zeros(shape, dtype=dtype, pin_memory=True)

@@ -1,5 +1,5 @@
-"""Owns the grammar stream of an engine with guides: the executor of the walks, run by host
-callbacks."""
+"""Owns the grammar stream of an engine with guides: host callbacks run the executor, which walks
+the matchers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
 _NUM_KEPT_ROWS = 4096
-"""Number of rows kept on a GPU: 64 MiB for a vocabulary of 128,000 tokens."""
+"""Number of rows kept on a GPU: 64 MiB with a vocabulary of 128,000 tokens."""
 
 
 class HostMemory:
-    """Memory that callbacks write and GPUs read.
+    """Host memory that callbacks write and GPUs read.
 
-    zeros:     gives parts of this memory
-    aborted:   int32 [1] in this memory, as this GPU reads it; once it is not 0 nobody waits for
-               callbacks any more
+    zeros:     allocates parts of this memory
+    aborted:   int32 [1] in this memory, as this GPU reads it; not 0: nobody waits for callbacks any
+               more
     num_ranks: number of ranks whose GPUs read it
     """
 
@@ -50,14 +50,14 @@ class HostMemory:
 
     @classmethod
     def of_process(cls, device: torch.device) -> HostMemory:
-        """Memory that this process and its GPU alone have in common."""
+        """Memory that only this process and its GPU share."""
         return cls(pinned_zeros, mapped(pinned_zeros((1,), torch.int32), device))
 
 
 class GrammarCallbacks(StepRows):
-    """A `GrammarStream` that runs the walk of every slot as host callbacks.
+    """A `GrammarStream` that runs the walks of all slots as host callbacks.
 
-    On a GPU the step has copies of the rows that they fill in the host's memory.
+    The callbacks fill rows in host memory. On a GPU the step has copies of them.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class GrammarCallbacks(StepRows):
     ) -> None:
         """
         executor: makes the executor that runs the walks
-        memory:   where the step takes copies of rows from; None: for a GPU it is this process's
-                  alone, on a CPU the step reads the rows where they are
+        memory:   the memory from which the step copies rows; None: on a GPU, memory of this process
+                  alone; on a CPU, the step reads the rows in place
         """
         self.layout = walked.layout
         self.forward, self.recorder = forward, recorder
@@ -169,18 +169,18 @@ class GrammarCallbacks(StepRows):
 
 
 def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:
-    """The words for the callbacks of these walks: one before the first stage, and one behind
-    each."""
+    """The words that call these walks' callbacks: one callback before the first stage, and one
+    behind each stage."""
     return CallWords(len(walked.layout.stages), zeros, num_ranks)
 
 
 def buffers_of(walked: Walked, zeros: Zeros, *, pinned: bool) -> GrammarBuffers:
-    """The buffers that callbacks write for these walks, on the host; where the step has copies,
-    `zeros` are not plain ones. pinned: whether the proposals are"""
+    """The buffers that callbacks write for these walks, on the host. zeros: `plain_zeros` where the
+    step has no copies; pinned: whether the proposals are in pinned memory"""
     num_slots, num_nodes = walked.nodes.tokens.shape
     num_words = (walked.vocab_size + 31) // 32
     has_copies = zeros is not plain_zeros
-    is_room = 4 * num_slots * num_nodes <= _NUM_KEPT_ROWS  # for new numbers while some are taken
+    is_room = 4 * num_slots * num_nodes <= _NUM_KEPT_ROWS  # for new numbers while others are used
     return replace(
         GrammarBuffers.allocate(num_slots, num_nodes, num_words, zeros),
         proposals=walked.shape.proposals(num_slots, pinned=pinned),

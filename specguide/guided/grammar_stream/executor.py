@@ -1,5 +1,4 @@
-"""Owns the grammar executor as the grammar stream sees it: its interface, and how the one in C++ is
-made."""
+"""Owns the interface of the grammar executor, and the making of the native one."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class Walked:
     """What the grammar walks over.
 
     nodes:      the nodes of all slots, on the host
-    shape:      what depends on the shape of the drafts, and which drafts there may be
+    shape:      the parts that depend on the shape of drafts, and the draft layout
     vocab_size: width of the target's logits
     lookup:     finds the drafts that are looked up; None where there are none
     """
@@ -63,19 +62,19 @@ class Walked:
 
     @property
     def layout(self) -> DraftLayout:
-        """The drafts that there may be."""
+        """The whole draft layout."""
         return self.shape.layout
 
 
 ExecutorFactory = Callable[[GrammarBuffers, Walked, CallbackConfig], GrammarExecutor]
-"""A function that makes an executor for buffers on the host, what is walked over, and deadlines and
-threads."""
+"""A function that makes an executor from buffers on the host, what is walked over, and a
+configuration of deadlines and threads."""
 
 
 def native_executor(
     buffers: GrammarBuffers, walked: Walked, config: CallbackConfig
 ) -> GrammarExecutor:
-    """The executor in C++, which the engine takes unless it is given another factory."""
+    """The native executor, which the engine uses unless it is given another factory."""
     shape = walked.shape
     return native.GrammarExecutor(
         native.GrammarBuffers(

@@ -3,16 +3,15 @@ graph.
 
     @hostfunc
     def increase() -> None: ...
-
     increase()                        # on the current CUDA stream; in a capture, in its graph
     increase(stream=HostStream("h"))  # on that stream
 
 The function and its arguments live exactly as long as the graph that captured them; outside a
 capture they are freed after the call. The function runs on a thread of the stream and takes the
-GIL, so Python must not hold the GIL while it waits for the stream (torch and the native streams let
-go of it), and it must not call CUDA. What it raises is latched, with its traceback, and raised as
-EngineError by the stream's `synchronize()` or `check()`, or by `check()` here for CUDA streams that
-torch made. Native work, like the grammar executor's callbacks, needs none of this.
+GIL. So Python must release the GIL while it waits for the stream (torch and the native streams do),
+and the function must not call CUDA. An exception is latched, with its traceback, and raised as
+EngineError by the stream's `synchronize()` or `check()`, or by `check()` here for CUDA streams of
+torch. Native work, such as the grammar executor's callbacks, needs none of this.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def hostfunc(function: Callable[..., Any]) -> HostFunc:
 
 
 def check() -> None:
-    """Raise EngineError with the first error that a hostfunc raised on a CUDA stream of torch's."""
+    """Raise EngineError with the first error that a hostfunc raised on a CUDA stream of torch."""
     for stream in _torch_streams.values():
         stream.check()
 

@@ -1,4 +1,4 @@
-"""Owns what an engine without guides has in the places of the grammar: objects that do nothing."""
+"""Owns the grammar objects of an engine without guides, which do nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specguide.trace import Recorder
 
 
 class NoWalks:
-    """The part of a `GrammarStream` that does nothing where no grammar is walked."""
+    """The part of a `GrammarStream` that does nothing where no matchers walk."""
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         pass

@@ -1,8 +1,8 @@
-"""Owns the grammar of an engine of several ranks: rank 0 walks, and the others have its rows.
+"""Owns the grammar of an engine of several ranks: rank 0 walks, and the others use its rows.
 
-Where they share the host's memory, each of their GPUs waits for rank 0's callbacks by itself, and
-takes the rows from there. Else rank 0 broadcasts them. Proposals it broadcasts in any case, since
-each rank writes tokens beside them.
+Where ranks share host memory, each GPU waits for rank 0's callbacks by itself, and copies the rows
+from there. Else rank 0 broadcasts the rows. It always broadcasts proposals, since each rank writes
+further tokens beside them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ALIGNMENT = 16
 
 
 class SharedBuffers:
-    """The buffers that callbacks write, in one message: tensors at fixed addresses, which rank 0
-    packs and the others unpack. Nothing is allocated, so that a CUDA graph can capture it."""
+    """The buffers that callbacks write, packed into one message: rank 0 packs tensors at fixed
+    addresses, and the others unpack them. Nothing is allocated, so a CUDA graph can capture it."""
 
     def __init__(self, tensors: Sequence[Tensor], ranks: Ranks, device: torch.device) -> None:
-        """tensors: those to share, of the same shapes on all ranks"""
+        """tensors: the tensors to share, of the same shapes on all ranks"""
         self._tensors, self._ranks = tensors, ranks
         sizes = [_aligned(tensor.nbytes) for tensor in tensors]
         self._message = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
@@ -48,7 +48,7 @@ class SharedBuffers:
         ]
 
     def share(self) -> None:
-        """Make the tensors of all ranks equal to those of rank 0. All ranks must call it."""
+        """Copy the tensors of rank 0 to all ranks. All ranks must call it."""
         if not self._tensors:
             return
         if self._ranks.rank == 0:
@@ -61,13 +61,13 @@ class SharedBuffers:
 
 
 def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
-    """The memory that rank 0's callbacks and the GPUs of all ranks have in common; None where there
-    is none. All ranks must call it."""
+    """The memory that rank 0's callbacks and the GPUs of all ranks share; None where there is none.
+    All ranks must call it."""
     return None if forward.torch is None else memory_of_ranks(walked, ranks)
 
 
 def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
-    """The same as `shared_memory`, for ranks on CPUs, too."""
+    """The memory that ranks share, also on CPUs; see `shared_memory`."""
     sizes: list[int] = []
 
     def measured(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -82,8 +82,8 @@ def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
 
 
 def _parts_of(memory: Tensor, aborted: Tensor, num_ranks: int) -> HostMemory:
-    """Memory that gives parts of `memory` uint8 [bytes] one behind the other, so all ranks must ask
-    for the same parts in the same order."""
+    """Memory that hands out parts of `memory` uint8 [bytes] one after the other. So all ranks must
+    ask for the same parts in the same order."""
     num_used = 0
 
     def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -103,8 +103,8 @@ def _aligned(num_bytes: int) -> int:
 def broadcast_buffers(
     rows: StepRows, tokens: Tensor, ranks: Ranks, memory: HostMemory | None
 ) -> SharedBuffers:
-    """The buffers that rank 0 broadcasts. tokens: those of the slots' nodes, into which callbacks
-    write their own proposals; memory: what the ranks have in common"""
+    """The buffers that rank 0 broadcasts. tokens: the tokens of the slots' nodes, into which
+    callbacks write their own proposals; memory: the memory that the ranks share"""
     tensors = [] if memory else [rows.bitmask, rows.guided, rows.held]
     if rows.proposals is not None:
         tensors += [*vars(rows.proposals).values(), tokens]
@@ -112,7 +112,7 @@ def broadcast_buffers(
 
 
 class SharingCallbacks(GrammarCallbacks):
-    """Rank 0's grammar stream."""
+    """The grammar stream of rank 0."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class SharingCallbacks(GrammarCallbacks):
         ranks: Ranks,
         tokens: Tensor,
     ) -> None:
-        """tokens: those of the slots' nodes, on the step's device"""
+        """tokens: the tokens of the slots' nodes, on the step's device"""
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         super().__init__(walked, config, forward, recorder, executor, memory)
         self._shared = broadcast_buffers(self, tokens, ranks, memory)
@@ -135,7 +135,7 @@ class SharingCallbacks(GrammarCallbacks):
 
 
 class ReceivedRows(NoWalks, StepRows):
-    """The grammar stream of the other ranks: no callbacks, and rank 0's rows."""
+    """The grammar stream of the other ranks: it has no callbacks, and uses rank 0's rows."""
 
     exposed_s: float | None = None
 
@@ -148,7 +148,7 @@ class ReceivedRows(NoWalks, StepRows):
         ranks: Ranks,
         tokens: Tensor,
     ) -> None:
-        """tokens: those of the slots' nodes, on the step's device"""
+        """tokens: the tokens of the slots' nodes, on the step's device"""
         self.layout = walked.layout
         self.forward, self.recorder = forward, recorder
         is_on_gpu = forward.torch is not None
@@ -162,7 +162,7 @@ class ReceivedRows(NoWalks, StepRows):
         if memory is not None:
             words = call_words(walked, memory.zeros, ranks.size)
             calls = words.calls(forward.device, memory.aborted, ranks.rank)
-            announced = torch.zeros(1, dtype=torch.int32, device=forward.device)  # by rank 0 alone
+            announced = torch.zeros(1, dtype=torch.int32, device=forward.device)  # rank 0 announces
             self._called = CalledCallbacks(calls, announced)
         self._shared = broadcast_buffers(self, tokens, ranks, memory)
 

@@ -1,4 +1,4 @@
-"""Owns the rows of a grammar stream as the step reads them: where callbacks write them, or copies
+"""Owns the rows of a grammar stream as the step reads them: the buffers of the callbacks, or copies
 of these."""
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from specguide.kernels.shared_memory import mapped
 
 
 class RowCopies:
-    """Copies of what callbacks write, on the step's device.
+    """Copies of the callbacks' buffers, on the step's device.
 
     taken:     the copies
-    proposals: the host's own, over the bus
+    proposals: no copy but the host's own memory, over the bus
     """
 
     def __init__(self, host: GrammarBuffers, device: torch.device) -> None:
-        """host: the host's buffers, in memory that the device reads"""
+        """host: the callbacks' buffers, in memory that the device can read"""
         bitmask, fill_ids = mapped(host.bitmask, device), mapped(host.fill_ids, device)
         self._filled = FilledRows(bitmask, fill_ids, None)
         self._held = mapped(host.held, device)
@@ -42,8 +42,8 @@ class RowCopies:
         self.proposals = host.proposals and host.proposals.on_device(device)
 
     def take(self, nodes: slice, num_slots: int, wait: Wait | None, *, has_held: bool) -> None:
-        """Copy some nodes' rows of the first slots, and which of these are held; see
-        `take_rows`."""
+        """Copy the rows of some nodes of the first slots and, where `has_held`, which of these
+        slots are held; see `take_rows`."""
         part = nodes, slice(0, num_slots)
         filled, taken = self._filled, self.taken
         copies = TakenRows(
@@ -60,13 +60,13 @@ class RowCopies:
 
 
 class StepRows:
-    """The rows of a `GrammarStream`: see GrammarBuffers.
+    """The rows of a `GrammarStream`; see GrammarBuffers.
 
-    guided: integers [N, max_batch_size], not 0: the row counts
+    guided: integers [N, max_batch_size]; not 0: the request is guided there
     """
 
     def __init__(self, shape: ChainWalks, host: GrammarBuffers, copies: RowCopies | None) -> None:
-        """copies: None for a step that reads the host's own buffers"""
+        """copies: None for a step that reads the callbacks' buffers in place"""
         self._shape, self._copies = shape, copies
         self.bitmask, self.guided, self.held = host.bitmask, host.fill_ids, host.held
         self.proposals = host.proposals
@@ -77,11 +77,11 @@ class StepRows:
         self._all_rows = self.bitmask.flatten(0, 1), self.guided.flatten()
         num_nodes, num_slots = self.guided.shape
         row_ids = torch.arange(num_nodes * num_slots, device=self.guided.device)
-        # of each slot's nodes, in all rows
+        # by slot: the ids of its nodes' rows in the flattened rows
         self._row_ids = row_ids.view(num_nodes, num_slots).T.contiguous()
 
     def take(self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None) -> None:
-        """Take the rows that a callback has filled, where the step has copies; see
+        """Copy the rows that a callback has filled, where the step has copies; see
         GrammarStream.launch."""
         if self._copies is None:
             return

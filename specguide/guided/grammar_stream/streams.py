@@ -1,8 +1,8 @@
-"""Owns how an iteration has grammar callbacks run beside its forward passes, and waits for them.
+"""Owns how grammar callbacks are run beside an iteration's forward passes, and waited for.
 
-A callback that is polled for on a GPU is called by a word, and awaited by one: the forward stream
-is alone, and none of its kernels stands behind a fork or a join. Else the grammar has a stream of
-its own.
+With polled callbacks on a GPU, the forward stream calls and awaits each callback by words in
+memory. There is then no second stream, and no kernel waits for a fork or a join. Else the grammar
+has a stream of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
 
 TakeRows = Callable[[Wait | None], None]
-"""A function that launches what takes a callback's rows, once the wait for it is over."""
+"""A function that launches the kernel that takes a callback's rows, after the given wait for the
+callback."""
 
 _NAP_S = 0.001
-_MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
+_MOST_POLLED = 256  # callbacks, and launches outside of graphs that are under way
 
 
 class CallbackStreams(Protocol):
@@ -34,21 +35,21 @@ class CallbackStreams(Protocol):
     a CUDA graph."""
 
     def run(self, callback: int, take: TakeRows) -> None:
-        """Run callback 0 … K once the forward stream has come this far, and then `take`."""
+        """Run callback 0 … K once the forward stream has reached this point, and then `take`."""
 
     def announce(self, num_callbacks: int) -> None:
-        """Say that the forward stream will soon wait for the rows of num_callbacks of the
-        iteration."""
+        """Say that the forward stream will soon wait for the rows of the iteration's first
+        `num_callbacks` callbacks."""
 
     def join(self) -> None:
-        """Have the forward stream wait for all that was run."""
+        """Make the forward stream wait for everything that was run."""
 
     def check(self) -> None:
         """Raise EngineError when a callback did not run, or failed."""
 
     def synchronize(self, timeout: float) -> None:
-        """Wait for what is under way, and forget what was not joined. Raises EngineError where it
-        does not come to its end within `timeout` seconds."""
+        """Wait for all work under way, and forget callbacks that were not joined. Raises
+        EngineError where the work does not finish within `timeout` seconds."""
 
 
 class ForkedCallbacks:
@@ -63,10 +64,10 @@ class ForkedCallbacks:
         polls: bool,
     ) -> None:
         """
-        needed: int32 [1] on the host, how many callbacks' rows the forward stream waits for or soon
-                will
-        polls:  callbacks run on a thread that polls for them, which is for a CPU: a GPU has
-                PolledCallbacks then
+        needed: int32 [1] on the host, number of callbacks for whose rows the forward stream
+        waits, or soon will
+        polls:  run callbacks on a thread that polls for them; only on a CPU, since a GPU then has
+                PolledCallbacks
         """
         self._needed, self._callbacks = needed, callbacks
         self._grammar_torch: torch.cuda.Stream | None = None
@@ -108,15 +109,14 @@ class ForkedCallbacks:
         self.grammar.synchronize(timeout)
 
     def _current(self) -> AbstractContextManager[object]:
-        """A context in which the grammar stream is torch's current one."""
+        """A context in which the grammar stream is torch's current stream."""
         stream = self._grammar_torch
         return nullcontext() if stream is None else torch.cuda.stream(stream)
 
 
 class CallWords:
-    """The words in the host's memory by which callbacks are called and answered. Each callback has
-    two words, and one more for each other rank, which tells rank 0 that this rank has come as
-    far."""
+    """The words in host memory by which callbacks are called and answered. Each callback has two,
+    and one more for each further rank, which tells rank 0 that this rank has reached the call."""
 
     def __init__(self, most_callbacks: int, zeros: Zeros, num_ranks: int = 1) -> None:
         self.most_callbacks = most_callbacks
@@ -124,12 +124,12 @@ class CallWords:
 
     @property
     def answers(self) -> Tensor:
-        """The numbers of the calls that are over, int32 [most_callbacks]."""
+        """The numbers of the last calls that are over, int32 [most_callbacks]."""
         return self.words[1]
 
     def calls(self, device: torch.device, aborted: Tensor, rank: int = 0) -> list[HostCall]:
-        """The calls that a rank's device makes. aborted: int32 [1] in the host's memory, as the
-        device reads it"""
+        """The calls that a rank's device makes. aborted: int32 [1] in host memory, as the device
+        reads it"""
         words = mapped(self.words, device)
         most = self.most_callbacks
         due, others = (words[1 + rank], words[:0]) if rank else (words[0], words[2:])
@@ -142,11 +142,11 @@ class CallWords:
 
 
 class CalledCallbacks:
-    """Callbacks that the forward stream of a GPU calls by words. It waits for answers where it
-    needs them, and what waits also announces that."""
+    """Callbacks that a GPU's forward stream calls by words. It waits for answers where it needs
+    them; the wait itself also announces that."""
 
     def __init__(self, calls: Sequence[HostCall], needed: Tensor) -> None:
-        """needed: int32 [1] in the host's memory, as the device writes it; see ForkedCallbacks"""
+        """needed: int32 [1] in host memory, as the device writes it; see ForkedCallbacks"""
         self._calls, self._needed = calls, needed
         self._under_way: list[tuple[int, TakeRows]] = []
 
@@ -168,7 +168,7 @@ class CalledCallbacks:
 
 
 class PolledCallbacks(CalledCallbacks):
-    """CalledCallbacks whose callbacks run in this process, on a thread that polls for calls."""
+    """CalledCallbacks that run in this process, on a thread that polls for calls."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class PolledCallbacks(CalledCallbacks):
         self.polling = native.PollingStream(stream, address, num, words.words)
         self._held = [self.polling.hold(callback) for callback in callbacks]
         places = [(it.due, it.done) for it in self._held]
-        assert places == [(i, num + i) for i in range(len(callbacks))]  # as `calls` has them
+        assert places == [(i, num + i) for i in range(len(callbacks))]  # as in `calls`
         self._words = words
         super().__init__(words.calls(forward.device, aborted), mapped(needed, forward.device))
 

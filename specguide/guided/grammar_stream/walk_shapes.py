@@ -1,5 +1,5 @@
-"""Owns what the grammar stream must know of the shape of drafts: what the executor walks over, and
-which rows the step wants after each callback."""
+"""Owns the parts of the grammar stream that depend on the shape of drafts: what the executor walks
+over, and which rows the step needs after each callback."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from specguide.guided.grammar_stream.buffers import ProposalBuffers, WalkedNodes
 
 
 class ChainWalks:
-    """Walks over chains: one draft behind the other, and each node is a stage.
+    """Walks over chains: each draft follows the one before, and each node is a stage.
 
-    layout: the drafts that there may be
+    layout: the whole draft layout
     """
 
     def __init__(self, layout: DraftLayout) -> None:
         self.layout = layout
 
     def limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """The most drafts of a part of the layout, which a request or an iteration takes."""
+        """The draft limits of `layout`, a part of the whole one that a request or an iteration
+        drafts."""
         return native.DraftLimits(
             num_draft_tokens=layout.num_model,
             num_forced_tokens=layout.num_forced,
@@ -31,37 +32,36 @@ class ChainWalks:
         )
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """The most drafts of a request that takes `layout`."""
+        """The draft limits of a request that drafts `layout`."""
         return self.limits(layout)
 
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
-        """The buffers that callbacks and step share beside the rows, on the host; None: there are
-        none."""
+        """The host buffers that callbacks and step share beside the rows; None: there are none."""
         return None
 
     @property
     def stage_begins(self) -> Sequence[int]:
-        """The first place of each stage, and then the number of places; empty where each node is a
-        stage."""
+        """The first place of each stage, and at the end the number of places; empty where each node
+        is a stage."""
         return ()
 
     def node_arrays(self, nodes: WalkedNodes) -> dict[str, npt.NDArray[np.int32]]:
-        """The arrays that are walked over, by the names of `native.GrammarBuffers`."""
+        """The arrays that are walked over, by their names in `native.GrammarBuffers`."""
         return {"tokens": nodes.tokens.numpy(), "num_accepted": nodes.num_accepted.numpy()}
 
     def target_rows(self, num_nodes: int | None) -> slice:
-        """Nodes whose rows the step wants after callback 0: all that are verified, since late ones
-        have come by then. num_nodes: nodes of the iteration; None: all"""
+        """The nodes whose rows the step needs after callback 0: all nodes that are verified, since
+        late rows have come by then. num_nodes: nodes of the iteration; None: all"""
         return slice(0, num_nodes)
 
     def draft_rows(self, callback: int) -> slice:
-        """Nodes whose rows the step wants after another callback: the nodes of that callback."""
+        """The nodes whose rows the step needs after callback j > 0: the nodes of that callback."""
         return slice(callback - 1, callback)
 
 
 class ProposedChainWalks(ChainWalks):
-    """Walks over chains in which some drafts come from the host; all of them do where there is no
-    draft head or model."""
+    """Walks over chains in which some drafts come from the host, or all where there is no draft
+    head or model."""
 
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
@@ -71,10 +71,10 @@ class ProposedChainWalks(ChainWalks):
 
 
 class TreeWalks(ChainWalks):
-    """Walks over trees: several nodes are a stage."""
+    """Walks over trees: a stage has several nodes."""
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """The limits of the whole layout: the step itself leaves nodes out."""
+        """The limits of the whole layout: the step leaves nodes out by itself."""
         return self.limits(self.layout)
 
     @property
