@@ -64,8 +64,8 @@ class ForkedCallbacks:
         polls: bool,
     ) -> None:
         """
-        needed: int32 [1] on the host, number of callbacks for whose rows the forward stream
-        waits, or soon will
+        needed: int32 [1] on the host, number of callbacks for whose rows the forward stream waits,
+                or soon will
         polls:  run callbacks on a thread that polls for them; only on a CPU, since a GPU then has
                 PolledCallbacks
         """

@@ -1,4 +1,4 @@
-"""Owns the llguidance backend: guides written in its Lark syntax."""
+"""Owns the description of the llguidance backend, whose library is loaded later."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ SPEC = BackendSpec(
     library=Library(_load, package="llguidance"),
     kinds=frozenset(_KINDS),
     capabilities=LLGUIDANCE,
-    # It splits text into terminals first, so of an EBNF grammar it takes less than the grammar
-    # says.
+    # The library splits text into terminals first, so it allows less than an EBNF grammar says.
     grammars=GrammarSupport(
         forms=frozenset({"Lark"}),
         rewrite=_rewrite,

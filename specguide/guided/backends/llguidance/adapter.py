@@ -1,8 +1,8 @@
-"""Owns the llguidance backend: guides compiled by llguidance, matchers driven natively, or by
+"""Owns the binding to llguidance: it compiles guides, and its matchers run natively, or through
 `python_adapter`.
 
-A grammar is compiled once into a matcher at its start; each request gets a clone. Compiling holds
-no GIL.
+A grammar is compiled once, into a matcher at its start, and each request gets a clone of it.
+Compiling releases the GIL.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ USUAL_LIMITS = native.LLGuidanceLimits(
     step_lexer_fuel=1_000_000,
     max_lexer_states=250_000,
 )
-"""The limits of a walk. They are the library's own but for items, which take little memory, and
-fuel, which takes time."""
+"""The usual limits of a walk: those of the library, except for items, which take little memory, and
+fuel, which is time."""
 MORE_LIMITS = native.LLGuidanceLimits(
     max_items_in_row=1_000_000,
     step_max_items=20_000_000,
@@ -50,14 +50,14 @@ MORE_LIMITS = native.LLGuidanceLimits(
     step_lexer_fuel=20_000_000,
     max_lexer_states=1_000_000,
 )
-"""The limits of a matcher that met one of USUAL_LIMITS. It may take seconds a row, and at most
-about a gigabyte."""
+"""The limits of a matcher that has exceeded one of USUAL_LIMITS. A row may then take seconds, and
+the matcher about a gigabyte at most."""
 
 
 _COMPILED_BYTES, _COMPILED_BYTES_A_CHARACTER = 70_000, 50
 _LEARNED_BYTES, _LEARNED_BYTES_A_CHARACTER = 200_000, 110
-"""Memory of a compiled grammar, and of a matcher behind some walks: the library does not say, so
-from fits over some hundred real schemas and the vocabulary of Llama 3."""
+"""Memory of a compiled grammar, and of a matcher after some walks. The library does not report it;
+these are fits over some hundred real schemas with the vocabulary of Llama 3."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class LLGuidanceCompiled:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the matchers that are kept for those to come, each with what it has learnt."""
+        """Bytes of the matchers that are kept for later requests, each with the lexer states that
+        it has learned."""
         if isinstance(self.pattern, native.NativeGrammar):
             return self.pattern.num_learned * self.learned_bytes
         return 0
@@ -87,7 +88,8 @@ class LLGuidanceCompiled:
 class LLGuidanceBackend:
     """llguidance bound to a vocabulary; see `specguide.guided.backend.Backend`.
 
-    usual_limits, more_limits: of its matchers' walks, and of those that met one of the former
+    usual_limits: limits of its matchers' walks
+    more_limits:  limits of matchers that have exceeded a usual one
     """
 
     name = NAME
@@ -158,11 +160,11 @@ def _native_tokenizer(
 
 @functools.cache
 def native_library() -> tuple[native.LLGuidanceLibrary | None, str | None]:
-    """llguidance's native interface, or None and why it does not resolve."""
+    """llguidance's native interface and None; or None and the reason why it does not work."""
     try:
         library = native.LLGuidanceLibrary(llguidance_lib.__file__)
         tokenizer = _native_tokenizer(library, SELF_TEST_VOCABULARY)
         check_native_walk(tokenizer.compile("start: /ab?/\n", USUAL_LIMITS, MORE_LIMITS))
-    except Exception as error:  # whatever a changed library answers, the Python adapter takes over
+    except Exception as error:  # if a changed library fails, the Python adapter is used
         return None, str(error) or type(error).__name__
     return library, None

@@ -1,8 +1,9 @@
-"""Owns the terminals of all multiples of a number, as the library spells them: of any length, with
-a point where just as many digits follow as the step has (fewer, too, if it is 0.01 or another
-power of ten), and without exponents.
+"""Owns the terminals of all multiples of a number, in the library's own spellings: of any length,
+without exponents, and behind a point with exactly as many digits as the step has (or fewer if the
+step is 0.01 or another power of ten).
 
-They lead back to themselves, which the library's terminals may not: they are for outlines.
+They lead back to themselves, which the library's own terminals must not: they are only for
+outlines.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Put = Callable[[str, str], None]
 
 
 def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
-    """The names of terminals of the multiples within the bounds, of which one at least must be.
+    """The names of terminals of the multiples within the bounds; each text is in one of them.
 
     name: "number" or "integer"
-    put:  takes the name of a terminal, and what it says
+    put:  takes the name of a terminal, and its body
 
     Raises NoRules where there are too many remainders.
     """
@@ -56,8 +57,7 @@ def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
 def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
     """The name of the first terminal of the multiples with up to `places` digits behind the point;
     None where there are no such multiples. The point is skipped: digits are read as those of an
-    integer.
-    """
+    integer."""
     kind = "number" if places else "integer"
     numerals = automaton(endless_numerals(interval_of(asked, kind)))
     if places:
@@ -77,7 +77,7 @@ def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
 
 
 def _by_last_digits(numerals: Automaton, units: int) -> Automaton | None:
-    """None where these do not tell the multiples."""
+    """The multiples, where their last digits decide; else None."""
     factors = multiples(Fraction(units))
     return None if factors is None else numerals & automaton(parse(factors))
 

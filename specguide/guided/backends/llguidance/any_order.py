@@ -10,14 +10,14 @@ from specguide.guided.budget import spend
 
 
 def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequence[str]) -> str:
-    """The members of an object in any order, as a term: each of the tracked ones once, the others
-    any number of times. There is a rule for each set of tracked members that are still to come.
+    """The members of an object in any order, as a term: each tracked one once, the others any
+    number of times. There is a rule for each set of tracked members that are still to come.
 
-    rule: the name of a rule of its own for a text
+    rule: gives the name of a new rule for a body
     """
     other = rule("|".join(others)) if others else ""
     more = f'(","{other})*' if other else ""
-    after = {frozenset[str](): more}  # what follows a member, by the tracked ones to come
+    after = {frozenset[str](): more}  # what follows a member, by the tracked ones still to come
     for size in range(1, len(tracked) + 1):
         for names in combinations(tracked, size):
             spend(size)

@@ -11,10 +11,10 @@ from specguide.guided.schema.core.nodes import Arrays, Core
 
 
 def array_items(rule: Callable[[str], str], within: Callable[[Core], str], asked: Arrays) -> str:
-    """The items of an array, as a term. Raises NoRules where no array has as many.
+    """The items of an array, as a term. Raises NoRules where no array has that many.
 
-    rule:   the name of a rule of its own for a text
-    within: the term of an item
+    rule:   gives the name of a new rule for a body
+    within: gives the term of an item
     """
     least = asked.min_items or 0
     most = asked.max_items

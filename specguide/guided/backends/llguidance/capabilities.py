@@ -1,7 +1,7 @@
-"""Owns what llguidance does with JSON Schema, as data.
+"""Owns the table of what llguidance enforces of JSON Schema.
 
-The levels are measured facts about the library as it is driven here (1.9.1 without \\u escapes),
-each shown by a case of its own in the tests.
+The levels were measured with the library as it is used here (1.9.1 without \\u escapes); a test
+case shows each.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MAX_REMAINDERS = 100_000
 
 
 def _may_be_used_up(node: Node) -> str | None:
-    """It allows a comma after the last property that there can be, where no name is left for any
-    pattern."""
+    """It allows a comma behind the last possible property, where the patterns have no names
+    left."""
     asked = node.kinds.objects
     try:
         if asked.additional is not False or not all(map(has_few_names, asked.patterns)):
@@ -34,7 +34,7 @@ def _may_be_used_up(node: Node) -> str | None:
 
 
 def _has_many_remainders(node: Node) -> str | None:
-    """Its automaton may have a state for each remainder: of 100,000 it takes a second and 100
+    """Its automaton may have a state for each remainder; 100,000 of them take a second and 100
     MB."""
     scaled = exact(node.kinds.numbers.multiple_of or 1)
     while scaled.denominator > 1:

@@ -1,5 +1,5 @@
-"""Owns the rules of a core schema, where they must be merged first: the library and the ends of its
-texts are told the same then."""
+"""Owns the rules of core schemas that must be merged first, so that the library and the search for
+ends get the same grammar."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ABLE = LLGUIDANCE.with_guard()
 
 
 def core_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
-    """A core schema as rules of Lark. Where it has none, what holds at once is merged, which the
-    library would do as it reads: keys have the same order.
+    """A core schema as rules of Lark. Where it has none, all that holds at once is merged first.
+    The library would merge it too when it reads the schema: keys keep the same order.
 
     whitespace: a regular expression, "" for none
 
@@ -40,7 +40,7 @@ def core_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
     except UnsupportedGuide as error:
         why = error
     except (RecursionError, NoRules):
-        return schema_rules(core, whitespace)  # which says why not
+        return schema_rules(core, whitespace)  # raises NoRules with the reason
     try:
         return schema_rules(core, whitespace)
     except NoRules as error:
@@ -48,13 +48,14 @@ def core_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
 
 
 def _merged_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
-    """Raises NoRules, and UnsupportedGuide where merging is too much work."""
+    """The rules of the merged schema. Raises NoRules, and UnsupportedGuide where merging takes too
+    many steps."""
     try:
         return schema_rules(_merged(core, patterns_apart=True), whitespace)
     except NoRules as error:
         if error.keyword:
             raise
-        # What several patterns have in common may be nothing.
+        # Several patterns may have no text in common.
         return schema_rules(_merged(core, patterns_apart=False), whitespace)
 
 

@@ -1,5 +1,5 @@
-"""Owns which arguments of many tools are left out of a message's grammar, to be compiled when they
-begin: those whose schemas say plainly what there is, which the library never refuses."""
+"""Owns which arguments of many tools are left out of a message's grammar and compiled when they
+begin: those with plain schemas, which the library never refuses."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _can_wait: WrittenCache[bool] = WrittenCache(lambda _: 1, most_of_one=64 << 10)
 
 
 def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCalls]:
-    """A message with tool calls whose schemas are left out where they can wait, the others
-    rewritten; and what is left out.
+    """A message with tool calls, without the schemas that can wait and with the others rewritten;
+    and the facts about what is left out.
 
     Raises InvalidGuide as `with_rewritten_schemas`.
     """
@@ -62,11 +62,11 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
 def _without_listed(
     source: str, texts: CallTexts, places: Sequence[Sequence[int]]
 ) -> tuple[str, DeferredCalls]:
-    """The grammar and what is left out of it, where arguments are written one by one: the terms and
-    rules of arguments that can wait are left out."""
-    kept: list[str] = []  # behind which something is left out, each
+    """The grammar and what is left out of it, where a tool's arguments are listed one by one: if a
+    tool's arguments can wait, their terms and rules are left out."""
+    kept: list[str] = []  # pieces of the source, something being left out behind each
     behind: list[str] = []
-    numbers = list(range(texts.num_schemas))  # of the schemas that are kept, as the source has them
+    numbers = list(range(texts.num_schemas))  # numbers in the source of the schemas that are kept
     is_left_out = list[bool]()
     at = 0
     own = places[0][2]
@@ -104,7 +104,7 @@ def _schemas_in(source: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _may_wait(text: str, schema: Schema) -> bool:
-    """Whether a schema of this text can be left out."""
+    """Whether a schema with this text can be left out."""
     return len(text) <= _MOST_CHARACTERS and _can_wait.get(text, None, partial(_waits, schema))
 
 

@@ -1,11 +1,11 @@
 """Owns the check that a greedy lexer reads a structural tag as it is meant.
 
-llguidance splits text into terminals, and a terminal takes as much as it can: behind the number 1
-it takes the E of an end string END for the exponent of 1E5, and never comes back. So of every two
-formats that stand behind each other, or in each other's place, it is asked whether a terminal of
-one might run on into the other. Where it might, the tag is refused; a backend that reads character
-by character takes it. So is a tag in which schemas of JSON meet: where one may begin beside or
-behind another, the library lets whitespace in.
+llguidance splits text into terminals, and a terminal takes as many characters as it can: behind the
+number 1 it takes the E of an end string END for the exponent of 1E5, and cannot go back. So for any
+two formats that follow each other, or are alternatives, this checks whether a terminal of one might
+run on into the other. If so, the tag is refused; a backend that reads character by character may
+take it. A tag in which JSON schemas meet is refused too: where JSON may begin beside or behind
+other JSON, the library allows whitespace.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class _Shape:
     """What is known of a format's texts.
 
     first:        characters with which they begin
-    runs_on:      characters that a terminal at their end might take
+    runs_on:      characters with which a terminal at their end might continue
     may_be_empty: one of them is the empty text
     is_json:      they are JSON, whose own terminals never run on into each other
-    literal:      the terminal with which all of them begin, "" where there is none, and `rest`,
-                  what is behind it
-    again:        what may stand in place of what follows: more of the same
-    branches:     the shapes of which it is any one
-    mixed:        of `runs_on`, what comes of one being the beginning of another
-    num_json:     schemas of JSON with which they may begin, 2 for more; and `ends_json`, whether
+    literal:      the terminal with which all of them begin, "" where there is none; `rest`: the
+                  shape of what is behind it
+    again:        what may come in place of the next format: a repetition of the last one
+    branches:     the shapes of the alternatives, where it is a choice
+    mixed:        the part of `runs_on` that is there because one text is a prefix of another
+    num_json:     number of JSON schemas with which they may begin, 2 for more; `ends_json`: whether
                   they may end with one
     """
 
@@ -64,7 +64,7 @@ _LAZY_TEXT = _Shape(first=EVERYTHING)
 
 
 def check_greedy(format_: Node) -> None:
-    """Raises UnsupportedGuide where a greedy lexer would not take all that the format of a
+    """Raises UnsupportedGuide where a greedy lexer would not allow all that the format of a
     structural tag says."""
     _shape(format_)
 
@@ -90,7 +90,7 @@ def _json_schema(node: Node) -> _Shape:
 
 
 def _types(schema: CoreSchema | JsonSchema) -> tuple[str, ...]:
-    """The types that a schema names at its root; all where it names none."""
+    """The types that a schema lists at its root; all types where it lists none."""
     if isinstance(schema, CoreSchema):
         named = None if isinstance(schema.root, bool) else schema.root.kinds.types
     else:
@@ -112,7 +112,7 @@ _TYPES = tuple(_FIRST_OF)
 
 
 def _regex(pattern: str, ends: Sequence[str] = ("",)) -> _Shape:
-    """The shape of one terminal: a regular expression with one of the strings `ends` behind it."""
+    """The shape of one terminal: a regular expression, and behind it one of the strings `ends`."""
     try:
         body, end = whole(parse(pattern), search=False), literals(ends)
         found = automaton(Concat((body, end)), outer=True)
@@ -217,7 +217,7 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
 
 
 def _shallow(shape: _Shape) -> _Shape:
-    """The shape without its literal: the literals behind another literal are not kept."""
+    """The shape without its literal, since literals behind another literal are not tracked."""
     return shape if shape is _EMPTY else replace(shape, literal="", rest=None, branches=())
 
 
@@ -269,7 +269,7 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
 
 def _behind(rests: list[_Shape]) -> _Shape:
     """The shape of what follows one literal with which several formats begin. Raises
-    UnsupportedGuide where one format might be the beginning of another."""
+    UnsupportedGuide where one format might be a prefix of another."""
     may_end = any(rest.may_be_empty for rest in rests)
     if len(rests) > 1 and may_end and any(rest is not _EMPTY for rest in rests):
         raise _refusal("formats in each other's place of which one may be the beginning of another")
@@ -277,8 +277,8 @@ def _behind(rests: list[_Shape]) -> _Shape:
 
 
 def _longer(rests: dict[str, _Shape]) -> Ranges:
-    """Characters that go on behind one literal to another. Raises UnsupportedGuide where its rest
-    might, too."""
+    """Characters by which one literal continues to a longer one. Raises UnsupportedGuide where its
+    rest might continue by them, too."""
     found: list[Ranges] = []
     for literal in rests:
         spend(len(literal) // 4)
@@ -301,7 +301,7 @@ _SHAPES: dict[str, Callable[[Node], _Shape]] = {
     "const_string": lambda node: _const(node["value"]),
     "json_schema": _json_schema,
     "regex": lambda node: _regex(node["pattern"]),
-    "grammar": lambda node: _LAZY_TEXT,  # in Lark, which says itself what the terminals are
+    "grammar": lambda node: _LAZY_TEXT,  # in Lark, whose author has chosen the terminals
     "any_text": _any_text,
     "sequence": lambda node: _sequence([_shape(element) for element in node["elements"]]),
     "or": lambda node: _either([_shape(element) for element in node["elements"]]),

@@ -1,8 +1,8 @@
 """Owns the check of `%ignore` beside nested grammars in Lark.
 
-The library ends a request with a panic where ignored text stands behind a terminal at a place at
-which both another terminal and a nested grammar (`%json`, `%lark`) may come. So each terminal is
-asked what may follow it.
+The library ends a request with a panic where ignored text stands behind a terminal, at a position
+where both another terminal and a nested grammar (`%json`, `%lark`) may come. So this computes what
+may follow each terminal.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from specguide.guided.notations.grammar_form import behind_mark, behind_space, b
 _NESTED, _TERMINAL = 1, 2
 _BOTH = _NESTED | _TERMINAL
 _LONGEST_COUNT = 50
-"""Characters within which the braces of a count close."""
+"""Most characters of a count in braces."""
 
 
 @dataclass
 class _Item:
     """A part of a rule: a terminal or nested grammar (`kind`), a rule by its name, or choices
-    between sequences. may_lack, may_repeat: as its count says"""
+    between sequences. may_lack, may_repeat: what its count allows"""
 
     kind: int = 0
     name: str = ""
@@ -34,7 +34,7 @@ class _Item:
 
 @dataclass
 class _Rule:
-    """first: kinds with which its texts begin; follow: kinds that may come behind it"""
+    """first: kinds with which its texts begin; follow: kinds that may follow it"""
 
     choices: list[list[_Item]] = field(default_factory=lambda: [[]])
     first: int = 0
@@ -57,11 +57,11 @@ def check_ignored(source: str) -> None:
 
 
 def _read(source: str) -> tuple[dict[str, _Rule], bool]:
-    """The rules, and whether anything is ignored. Raises UnsupportedGuide for a nested grammar as
-    `check_ignored` does."""
+    """The rules, and whether anything is ignored. Raises UnsupportedGuide where a nested grammar
+    fails `check_ignored`."""
     rules: dict[str, _Rule] = {}
     ignores = False
-    stack = [_Rule().choices]  # until a rule begins, nobody reads it
+    stack = [_Rule().choices]  # collects what stands before the first rule, unread
     for kind, text in _tokens(source):
         sequence = stack[-1][-1]
         if kind == "head":
@@ -87,7 +87,7 @@ def _read(source: str) -> tuple[dict[str, _Rule], bool]:
 
 def _tokens(source: str) -> Iterator[tuple[str, str]]:
     """The parts of a grammar, each with its kind: a rule's head, a directive, a nested grammar with
-    the text of one in Lark, a word, the text of a terminal, the least of a count, a sign."""
+    its text if in Lark, a word, the text of a terminal, the least number of a count, a sign."""
     at, line_end = 0, -1
     while at < len(source):
         if at > line_end:  # a line begins
@@ -108,7 +108,7 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _token(source: str, at: int) -> tuple[str, str, int]:
-    """Kind, text and end of what stands there; "" for what says nothing."""
+    """Kind, text and end of the part at a position; "" for parts that do not matter."""
     char = source[at]
     if char in '"/':
         return "text", "", _behind_word(source, behind_mark(source, at + 1, char) or len(source))
@@ -134,8 +134,8 @@ def _token(source: str, at: int) -> tuple[str, str, int]:
 
 
 def _head(source: str, at: int, line: int) -> tuple[str, int]:
-    """The name of the rule or directive that begins with a line, and the place behind its head; ""
-    where none does."""
+    """The name of the rule or directive that begins with a line, and the position behind its head;
+    "" where none begins."""
     text = source[at:line]
     if text.startswith("%"):
         return text.split(None, 1)[0], at + len(text.split(None, 1)[0])
@@ -165,7 +165,8 @@ def _take_sign(sign: str, stack: list[list[list[_Item]]]) -> None:
 
 
 def _behind_braces(source: str, at: int) -> int:
-    """The place behind the braces that follow, if any do; the source's end where they stay open."""
+    """The position behind the braces that follow, if any do; the source's end where they are never
+    closed."""
     depth, start = 0, at
     while at < len(source):
         char = source[at]
@@ -179,16 +180,16 @@ def _behind_braces(source: str, at: int) -> int:
 
 
 class _Follow:
-    """What may follow each terminal of some rules."""
+    """Computes what may follow each terminal of some rules."""
 
     def __init__(self, rules: dict[str, _Rule]) -> None:
         self.is_mixed = False
-        """Whether both a terminal and a nested grammar may follow one."""
+        """Whether both a terminal and a nested grammar may follow some terminal."""
         self._rules = rules
         self._changes = True
         while self._changes:
             self._changes = False
-            for rule in reversed(rules.values()):  # which mostly stand before those that they name
+            for rule in reversed(rules.values()):  # most stand before those that they name
                 self._set_first(rule)
         self._changes = True
         while self._changes and not self.is_mixed:
@@ -224,7 +225,7 @@ class _Follow:
         return first, may_be_empty or item.may_lack
 
     def _visit(self, choices: list[list[_Item]], follow: int) -> None:
-        """follow: kinds that may come behind any of the choices"""
+        """follow: kinds that may follow the choices"""
         for sequence in choices:
             behind = follow
             for item in reversed(sequence):

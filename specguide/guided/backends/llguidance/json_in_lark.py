@@ -54,27 +54,27 @@ _guarded: WrittenCache[tuple[SchemaRules | str, Places, list[bytes]]] = WrittenC
 
 
 def with_rewritten_schemas(source: str) -> str:
-    """A Lark grammar with the JSON Schemas in it rewritten; they keep their whitespace options.
+    """A Lark grammar with its JSON Schemas rewritten; they keep their whitespace options.
 
-    Raises InvalidGuide, which says which of them it is.
+    Raises InvalidGuide, with the number of the schema.
     """
     return with_terms(source, written_term)
 
 
 def written_term(text: str, schema: Schema, part: int) -> SchemaRules | str:
-    """The term for a schema, of which this is the text. Raises InvalidGuide, which says that it is
-    the grammar's number `part`."""
+    """The term for a schema with this text. Raises InvalidGuide, with `part`, the schema's number
+    in the grammar."""
     return _written.get(text, None, partial(_term_of_lark, schema, part))
 
 
 def with_free_keys(source: str) -> tuple[str, KnownKeys, KnownItems | None]:
-    """A Lark grammar whose objects take their keys in any order, and what guards must know of these
-    objects and of arrays of distinct items.
+    """A Lark grammar whose objects take their keys in any order, and the facts for the guards of
+    these objects and of arrays of distinct items.
 
     Each schema says behind which texts its JSON begins: its option `behind` lists their bytes as
     hexadecimal digits.
 
-    Raises InvalidGuide, which says which of them it is.
+    Raises InvalidGuide, with the number of the schema.
     """
     keys, items = KnownKeys(), KnownItems()
 
@@ -88,8 +88,8 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys, KnownItems | None]:
 
 
 def with_distinct_items(source: str) -> tuple[str, KnownItems | None]:
-    """As `with_free_keys`, with keys in the schemas' order. A schema without the option `behind`
-    may not ask for distinct items."""
+    """See `with_free_keys`, but keys keep the schemas' order. A schema without the option `behind`
+    must not require distinct items."""
     items = KnownItems()
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules | str:
@@ -101,14 +101,14 @@ def with_distinct_items(source: str) -> tuple[str, KnownItems | None]:
 
 
 def with_terms(source: str, make: MakeTerm) -> str:
-    """A grammar with its schemas as terms."""
+    """A grammar with a term in place of each schema."""
     return joined(source, pieces_of(source, make))
 
 
 def joined(source: str, pieces: Iterable[tuple[str, SchemaRules | str | None]]) -> str:
-    """A grammar of its pieces."""
+    """The grammar that the pieces of `pieces_of` make."""
     texts = [""]
-    terms: list[SchemaRules | str] = []  # each behind one of the texts
+    terms: list[SchemaRules | str] = []  # the term behind each text but the last
     for text, term in pieces:
         texts[-1] += text
         if term is not None:
@@ -118,7 +118,8 @@ def joined(source: str, pieces: Iterable[tuple[str, SchemaRules | str | None]]) 
 
 
 def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
-    """The text in front of each schema, and the term for it; None for what is behind all."""
+    """The text in front of each schema, with the term for it; at the end the text behind all, with
+    None."""
     done = 0
     at = source.find(JSON_OF_LARK)
     num_schemas = 0
@@ -136,8 +137,8 @@ def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | 
 
 
 def _once(texts: list[str], terms: list[SchemaRules | str]) -> list[SchemaRules | str]:
-    """The terms, those that stand several times by the names of rules, which are added to the last
-    text."""
+    """The terms, with names of rules in place of those that occur several times; these rules are
+    added to the last text."""
     known = Counter(map(str, terms))
     several = {text for text, num in known.items() if num > 1}
     names = {text: "schema_" + content_name(text, terminal=False) for text in sorted(several)}
@@ -146,8 +147,8 @@ def _once(texts: list[str], terms: list[SchemaRules | str]) -> list[SchemaRules 
 
 
 def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
-    """A grammar of its texts and the terms between them. A rule whose alternatives are a literal
-    and a schema each lets the schemas share what they say."""
+    """The parts of a grammar, from its texts and the terms between them. Where each alternative of
+    a rule is a literal and a schema, the schemas share their rules."""
     at = 0
     while at < len(terms):
         marks = _marks(texts, at)
@@ -161,7 +162,7 @@ def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
 
 
 def _marks(texts: list[str], at: int) -> list[str]:
-    """The literals in front of the schemas of the rule that begins there; none where it is of
+    """The literals in front of the schemas of the rule that begins there; empty where the rule has
     another form."""
     name, _, rest = texts[at].rpartition("\n")[2].partition(":")
     if not (name.isidentifier() and name.islower()):
@@ -177,7 +178,7 @@ def _marks(texts: list[str], at: int) -> list[str]:
 
 
 def _literal(text: str) -> str | None:
-    """What a text says that is a literal and nothing else."""
+    """The content of a text that is one literal; else None."""
     text = text.strip(" ")
     try:
         return str(json.loads(text)) if text.startswith('"') else None
@@ -186,8 +187,8 @@ def _literal(text: str) -> str | None:
 
 
 def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, Places, Places, list[bytes]]:
-    """The rules of the grammar's schema number `part`, its places, those of its arrays of distinct
-    items, and the texts behind which it begins. Raises InvalidGuide, which says so."""
+    """The rules of the grammar's schema number `part`, its places, the places for its arrays of
+    distinct items, and the texts behind which it begins. Raises InvalidGuide with `part`."""
     check_finite(schema, "grammar")
     options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
     behind = options.pop("behind", None)
@@ -222,8 +223,8 @@ def _first_freed(
 
 
 def whitespace_of(options: Mapping[str, Json]) -> str | None:
-    """A regular expression of the whitespace between two JSON tokens, by a user's options; None
-    where these ask for more than that."""
+    """A regular expression of the whitespace between two JSON tokens, from a user's options; None
+    where these include others."""
     if not options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
         return None
     is_flexible = options.get("whitespace_flexible", True)
@@ -231,14 +232,14 @@ def whitespace_of(options: Mapping[str, Json]) -> str | None:
 
 
 def _term_of_lark(schema: Schema, part: int) -> SchemaRules | str:
-    """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
+    """A term for the grammar's schema number `part`. Raises InvalidGuide with `part`."""
     return _guarded_term(schema, part, may_guard=False)[0]
 
 
 def _guarded_term(
     schema: Schema, part: int, *, may_guard: bool = True
 ) -> tuple[SchemaRules | str, Places, list[bytes]]:
-    """A term for the grammar's schema number `part`, the places of its arrays of distinct items,
+    """A term for the grammar's schema number `part`, the places for its arrays of distinct items,
     and the texts behind which its JSON begins."""
     check_finite(schema, "grammar")
     options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
@@ -268,8 +269,8 @@ def _starts(behind: Json) -> list[bytes]:
 def _lark_schema(
     cores: Iterator[CoreSchema], options: Mapping[str, Json]
 ) -> tuple[SchemaRules | str, CoreSchema]:
-    """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
-    llguidance"""
+    """The first core schema that can be expressed, as a term of a Lark rule. options: the user's
+    own for llguidance"""
     whitespace = whitespace_of(options)
     for core in cores:
         try:
@@ -277,7 +278,7 @@ def _lark_schema(
                 return core_rules(core, whitespace), core
         except NoRules:
             pass
-        if not negates_numbers(core):  # the library has its own way
+        if not negates_numbers(core):  # the library reads it in its own way
             written = as_llguidance_reads(emit(core))
             guidance = {"x-guidance": {**options, **_LARK_OPTIONS}}
             return "%json " + json.dumps({**written, **guidance}), core
@@ -287,13 +288,12 @@ def _lark_schema(
 
 
 def _schema_at(source: str, at: int) -> tuple[Schema, int, int] | None:
-    """The JSON Schema that stands there, its place, and that behind it; None where there is
-    none."""
+    """The JSON Schema at a position, its begin and its end; None where there is none."""
     if source[at : at + 1] not in ("{", "t", "f"):
         return None
     try:
         schema, end = _DECODER.raw_decode(source, at)
-    except ValueError:  # no schema, or one that the backend will refuse in its own words
+    except ValueError:  # no schema, or one that the backend will refuse by itself
         spend(1 + len(source) // _CHARACTERS_A_STEP)  # the error counts the lines before it
         return None
     return (schema, at, end) if isinstance(schema, (Mapping, bool)) else None

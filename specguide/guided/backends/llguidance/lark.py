@@ -1,4 +1,4 @@
-"""Owns how a guide is written as a grammar in llguidance's Lark syntax."""
+"""Owns the writing of a guide as a grammar in llguidance's Lark syntax."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from specguide.guided.regex.tree import Both
 from specguide.guided.schema.core.nodes import ANY_OBJECT
 from specguide.guided.schema.json_values import Json
 
-# Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
-# prefers. It stands last, so that line numbers in errors are those of the grammar given.
+# Without forcing, rows have every token that a grammar allows, and not only a tokenizer's preferred
+# spelling of forced text. The option comes last, so that errors keep the line numbers of the
+# grammar.
 OPTIONS = '\n%llguidance {"no_forcing": true}\n'
 
 
 def guide_to_lark(rewritten: Rewritten, limits: GuideConfig) -> str:
     """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when
-    Lark lacks a form."""
+    Lark cannot express it."""
     return _RULES[rewritten.kind](rewritten.value, limits) + OPTIONS
 
 
@@ -39,7 +40,7 @@ _RULES: dict[str, Callable[[Json, GuideConfig], str]] = {
     "json_schema": lambda schema, limits: "start: " + json_term(schema, limits),
     "json_object": lambda _, limits: "start: " + json_term(ANY_OBJECT, limits),
     "regex": lambda pattern, _: f"start: TEXT\nTEXT: {_whole_text(pattern)}",
-    # One terminal, however many there are.
+    # One terminal for all choices.
     "choice": lambda options, _: "start: CHOICE\nCHOICE: " + choice_term(options),
     "structural_tag": structural_tag_rules,
     "grammar": lambda source, _: grammar_rules(checked_text(source, "grammar")),

@@ -1,8 +1,8 @@
-"""Owns the rules of Lark that schemas are written as, and how several schemas share them.
+"""Owns the Lark rules of schemas, and how several schemas share them.
 
-llguidance takes a millisecond to read the rules of a small schema, most of that for terminals that
-nearly all schemas have. So schemas that stand in each other's place, as the arguments of tools do,
-become one nested grammar, in which each rule stands once.
+llguidance takes a millisecond to read the rules of a small schema, most of it for terminals that
+nearly all schemas have. So schemas that are alternatives, such as the arguments of tools, become
+one nested grammar, in which each rule occurs once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _OPEN, _CLOSE = '"{"', '"}"'
 
 
 def content_name(body: str, *, terminal: bool) -> str:
-    """The name of a rule, or of a terminal, told by what it says."""
+    """The name of a rule, or of a terminal, made from its body, so that equal bodies have one
+    name."""
     digest = blake2b(body.encode(), digest_size=6).hexdigest()
     return f"T{digest.upper()}" if terminal else f"r{digest}"
 
 
 def together(*parts: str) -> str:
-    """Terms behind each other, of which some may be nothing. A space, which the library takes as
-    long to read as a name, stands only where two would run into each other."""
+    """Terms one behind the other; some may be empty. The library takes as long to read a space as a
+    name, so spaces only separate terms that would otherwise run together."""
     text = ""
     for part in parts:
         runs_on = part[:1].isalpha() and (text[-1:].isalnum() or text[-1:] == "?")
@@ -38,8 +39,8 @@ class SchemaRules:
     """A schema as rules of Lark.
 
     start:      the term of its texts
-    rules:      by their names, which are content names
-    whitespace: that may stand between two JSON tokens, a regular expression; "" for none
+    rules:      bodies by their names, which are content names
+    whitespace: a regular expression of what may stand between two JSON tokens; "" for nothing
     is_closed:  no rule has a name that may mean something else in another schema
     """
 
@@ -58,23 +59,23 @@ class SchemaRules:
 
     @cached_property
     def members(self) -> str | None:
-        """What stands between the braces of its objects; None where it has other values, too, or
-        its rules cannot stand beside those of others."""
+        """The part between the braces of its objects; None where it has other values, too, or its
+        rules cannot be mixed with others."""
         body = self.rules.get(self.start, "")
         is_object = body.startswith(_OPEN) and body.endswith(_CLOSE)
         return body[len(_OPEN) : -len(_CLOSE)] if self.is_closed and is_object else None
 
     @cached_property
     def rules_of_members(self) -> Mapping[str, str]:
-        """The rules that `members` need."""
+        """The rules that `members` needs."""
         others = {name: body for name, body in self.rules.items() if name != self.start}
         return self.rules if self.start in " ".join(others.values()) else others
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A schema with the text `before` in front, and one of the texts `after` behind it; none where
-    `after` is empty."""
+    """A schema with the text `before` in front, and one of the texts `after` behind it; nothing
+    behind it where `after` is empty."""
 
     before: str
     schema: SchemaRules | str
@@ -87,14 +88,14 @@ class Marked:
 
     @property
     def shareable(self) -> SchemaRules | None:
-        """Its schema's rules, where they may stand beside those of others."""
+        """The schema's rules, where they can be mixed with those of others."""
         schema = self.schema
         return schema if isinstance(schema, SchemaRules) and schema.members is not None else None
 
 
 def alternatives(options: Sequence[Marked | str]) -> str:
-    """Any one of some marked schemas and terms, as alternatives of a Lark rule; the schemas that
-    can share their rules do."""
+    """A choice of marked schemas and terms, as alternatives of a Lark rule. Schemas share their
+    rules where they can."""
     shared: dict[str, list[tuple[Marked, SchemaRules]]] = {}  # by their whitespace
     terms = []
     for option in options:
@@ -107,8 +108,8 @@ def alternatives(options: Sequence[Marked | str]) -> str:
 
 
 def _shared(whitespace: str, options: Sequence[tuple[Marked, SchemaRules]]) -> str:
-    """One grammar of several kinds of objects, which share their rules. A brace stands in one
-    terminal with the text beside it, so that there is no whitespace between the two."""
+    """One grammar of several kinds of objects, which share their rules. A brace and the text beside
+    it are one terminal, so that no whitespace comes between the two."""
     rules: dict[str, str] = {}
     starts = []
     for marked, schema in options:

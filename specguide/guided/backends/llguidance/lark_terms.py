@@ -1,8 +1,8 @@
-"""Owns how the parts of a guide are written as terms of a Lark rule, in llguidance's syntax.
+"""Owns the writing of a guide's parts as terms of a Lark rule, in llguidance's syntax.
 
 Whitespace between JSON tokens is bounded, and JSON strings spell characters raw where they need no
-escape. Regular expressions match the whole of what they stand for and read `\\d`, `\\w` and `\\s`
-as ASCII classes, like xgrammar.
+escape. Regular expressions match the whole of their text, and read `\\d`, `\\w` and `\\s` as ASCII
+classes, as xgrammar does.
 
 Source: llguidance docs/syntax.md and docs/json_schema.md.
 """
@@ -36,13 +36,13 @@ from specguide.guided.schema.json_values import JsonSchema
 
 
 def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
-    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core
-    has exact numerals."""
+    """A JSON Schema as a term of a Lark rule, with the whitespace of `limits`; a core schema gets
+    exact numerals."""
     return str(json_rules(schema, limits))
 
 
 def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
-    """As `json_term`, but a schema that is written as rules comes as SchemaRules."""
+    """See `json_term`; a schema that is written as rules comes as SchemaRules."""
     if not isinstance(schema, CoreSchema):
         return schema_term(as_llguidance_reads(schema), limits)
     try:
@@ -50,7 +50,7 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
     except NoRules as error:
         if schema.tracked is not None:
             raise no_free_rules(error) from None
-        if negates_numbers(schema):  # which the library cannot be told
+        if negates_numbers(schema):  # the library cannot express it
             raise UnsupportedGuide(
                 "llguidance cannot compile numbers that are no integers, or no multiples of "
                 "others, beside what else is asked of them; leave out either",
@@ -66,12 +66,12 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
 
 
 def regex_term(pattern: str) -> str:
-    """A regular expression as a term of a Lark rule; matches the whole of what it stands for."""
+    """A regular expression as a term of a Lark rule; it must match the whole of its text."""
     return "/" + llguidance.regex_to_lark(pattern, "dws") + "/"
 
 
 def joined_term(both: Both) -> str:
-    """Regular expressions that must match one text together as a terminal."""
+    """A terminal of regular expressions that must all match the same text."""
     parts = [*map(_joined, both.items), *(f"~{_joined(one)}" for one in both.but)]
     return f"({' & '.join(parts)})"
 
@@ -81,20 +81,20 @@ def _joined(node: Regex) -> str:
 
 
 def choice_term(options: Sequence[str]) -> str:
-    """Any one of some strings as a term of a Lark rule."""
+    """A choice of strings as a term of a Lark rule."""
     return " | ".join(json.dumps(option) for option in options)
 
 
 def grammar_rules(source: str) -> str:
-    """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it
-    was read."""
+    """A context-free grammar in EBNF or Lark, as Lark. Raises InvalidGuide, which says as which
+    form it was read."""
     if grammar_form(source) == "Lark":
         return as_lark_reads(source)
-    # the converter reads all rules again for each
+    # for each rule the converter reads all rules again
     spend(4 * len(source) + source.count("::=") * len(source) // 16)
     try:
         return gbnf_to_lark(without_comments(source))
-    except Exception as error:  # the converter raises its own class and plain Exception
+    except Exception as error:  # the converter raises a class of its own and plain Exception
         raise InvalidGuide(
             f"the grammar, read as EBNF, is malformed: {error}", param="grammar"
         ) from error

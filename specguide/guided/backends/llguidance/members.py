@@ -1,7 +1,8 @@
-"""Owns the rules of members in their order: those of an object, and items of one kind of an array.
+"""Owns the rules of members in a fixed order: an object's members, and an array's items of one
+kind.
 
-Each function takes `rule`, which gives the name of a rule of its own for a text. Members come as
-terms, each with whether it is required.
+Each function takes `rule`, which gives the name of a new rule for a body. Members come as terms,
+each with whether it is required.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ _MAX_COUNTED_RULES = 2_000
 
 
 def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
-    """From `least` to `most` items; each has a comma in front, but the first item of an array has
-    none."""
+    """From `least` to `most` items. Each has a comma in front, except an array's first item."""
     if not is_first:
         return f'(","{item}){_times(least, most)}' if most != 0 else ""
     later = repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
@@ -27,11 +27,12 @@ def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
 def in_order(
     rule: Callable[[str], str], items: Sequence[tuple[str, bool]], others: str = ""
 ) -> str:
-    """The members of an object, of which any may be left out that is not required. Each is said
-    once, with the comma that it brings: behind it before the first that is required, else in front.
+    """The members of an object, in which any that is not required may be missing. Each occurs once
+    in the rules, together with one comma: members before the first required one with the comma
+    behind them, the others with it in front.
 
-    A rule for each, which other objects share, takes the library less time than the same inside of
-    one.
+    Each member has a rule of its own, which other objects share. That takes the library less time
+    than the same text inside of one rule.
 
     others: any number of these may follow the items; "" for none
     """
@@ -49,7 +50,7 @@ def in_order(
 
 
 def _some_of(rule: Callable[[str], str], members: Sequence[str]) -> str:
-    """One or more of the members; in halves, so that the library has few rules to go through."""
+    """One or more of the members, by halves, so that the library has to follow few rules."""
     if len(members) == 1:
         return members[0]
     half = len(members) // 2
@@ -64,8 +65,8 @@ def counted(
     least: int,
     most: int | None,
 ) -> str:
-    """The members of an object that are counted, some of which may be left out: a rule for each
-    place and number of members before it.
+    """The members of an object with bounds on their number, some of which may be missing: a rule
+    for each position and each number of members before it.
 
     extra: a member that is not named, "" for none
     Raises NoRules where there is no such object, and where there would be too many rules.
@@ -73,7 +74,7 @@ def counted(
     greatest = least if most is None else most
     if len(items) * (greatest + 1) > _MAX_COUNTED_RULES:
         raise NoRules
-    after = {}  # what may follow so many members; not there: nothing
+    after = {}  # what may follow `num` members; a missing entry: nothing can
     for num in range(greatest + 1):
         needed = max(0, least - num)
         left = None if most is None else most - num
@@ -98,7 +99,7 @@ def counted(
 
 
 def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
-    """One of several terms; an empty text among them says that all may be left out."""
+    """One of several terms; an empty one among them makes the whole optional."""
     said = [way for way in ways if way]
     if not said:
         return ""

@@ -1,4 +1,5 @@
-"""Owns the outline of a Lark grammar: the same texts, with its JSON Schemas written as rules."""
+"""Owns the outline of a Lark grammar: a grammar of the same texts, with JSON Schemas written as
+rules."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from specguide.guided.schema.pruning.prune import prune
 _MOST_CHARACTERS = 2_000_000
 _MOST_STEPS = 1_000_000
 _SPECIAL = "<["
-"""What a special token begins with. Bytes may spell, to the outline, what stands for it."""
+"""The beginning of a special token. In the outline, its stand-in may be spelled by bytes too."""
 
 
 def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
-    """None where a schema in it has no rules, or is too much work.
+    """The outline; None where a schema in it has no rules, or takes too many steps.
 
-    core: of the one schema that the grammar is, if it is no other grammar
+    core: the core schema, where the grammar is this one schema
     """
     if len(lark) > _MOST_CHARACTERS:
         return None
@@ -41,8 +42,8 @@ def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
 
 
 def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> SchemaRules:
-    """The first way to write it that has rules; what holds at once is merged, which the library
-    does as it reads."""
+    """The rules of the schema's first form that has any. All that holds at once is merged, as the
+    library merges it when it reads the schema."""
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
     for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
         try:

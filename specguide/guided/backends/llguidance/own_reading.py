@@ -1,4 +1,4 @@
-"""Owns what llguidance is told where it reads a schema by itself: nothing that it would take for
+"""Owns the change of schemas that llguidance reads by itself, so that it takes nothing in them for
 something else."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}
 
 
 def as_llguidance_reads(core: Json) -> Json:
-    """A schema's JSON whose bounds of numbers are doubles, each the nearest one on the inner side
-    of a bound.
+    """A schema's JSON in which the bounds of numbers are doubles: each bound becomes the nearest
+    double inside it.
 
-    Raises UnsupportedGuide where it lists a number that is none, has a bound that all doubles are
-    outside of, or names a text with a character that has no short escape: the library would leave
-    it out.
+    Raises UnsupportedGuide where the schema lists a number that is not a double, has a bound with
+    no double inside it, or names a text with a character that has no short escape, which the
+    library would leave out.
     """
     if not isinstance(core, dict):
         return core

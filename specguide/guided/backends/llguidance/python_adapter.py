@@ -1,5 +1,5 @@
-"""Owns llguidance's matchers driven through its Python interface, where the native one does not
-resolve."""
+"""Owns llguidance's matchers over its Python interface, for use where the native interface does not
+work."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 _Answer = TypeVar("_Answer")
 
-# The library's words for a state that allows no token: not a failure but an empty row.
+# The library's message for a state that allows no token: an empty row, not a failure.
 _DEAD_END = "NoExtensionBias"
-# What stands in place of details behind its words.
+# Stands behind a message in place of details.
 _NO_DETAILS = "\n<non-verbose/>"
-# What begins the trace of a panic: nothing that a client should read.
+# Begins the trace of a panic, which clients should not read.
 _TRACE = "\n<backtrace>"
 _RAISED = " (its limits were raised, and that was not enough: make the grammar simpler)"
 
 
 class Pattern:
-    """A compiled grammar of the Python adapter: where its matchers begin, with the usual limits or
-    with more.
+    """A compiled grammar of the Python adapter: its matchers at the start, with the usual limits
+    and with larger ones.
 
-    names_tokens: it may speak of tokens by their ids, as <[2]>, and so of any token
+    names_tokens: it may name tokens by their ids, as <[2]>, and so any token
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Pattern:
         self._lock = threading.Lock()
 
     def take(self, *, roomy: bool) -> llguidance.LLMatcher:
-        """A matcher at the grammar's start."""
+        """A new matcher at the grammar's start. roomy: with the larger limits"""
         if not roomy:
             return self._usual.deep_copy()
         with self._lock:
@@ -57,7 +57,7 @@ class Pattern:
 
 
 class LLGuidanceMatcher(LibraryMatcher):
-    """The Python adapter."""
+    """A matcher over llguidance's Python interface."""
 
     takes_special_tokens = True
 
@@ -66,12 +66,12 @@ class LLGuidanceMatcher(LibraryMatcher):
         self._pattern = pattern
         self._matcher = pattern.take(roomy=False)
         self._is_roomy = False
-        self._is_masked = False  # a mask was computed behind the tokens taken so far
+        self._is_masked = False  # whether a mask was computed after the last token
         self._taken: list[int] = []
 
     def _take(self, token: int) -> bool:
-        # What a mask leaves of its fuel is for the tokens behind it. Once that is spent the library
-        # refuses every token, without an error; it has the next mask tell one.
+        # The fuel that a mask leaves is used for the tokens behind it. Once it is spent, the
+        # library refuses every token without an error; only the next mask reports one.
         if self._take_valid(token):
             return True
         if self._is_masked:
@@ -80,8 +80,8 @@ class LLGuidanceMatcher(LibraryMatcher):
         return self._take_valid(token)
 
     def _take_valid(self, token: int) -> bool:
-        # The library ends up in an error for good when it is given a token that it refuses, so it
-        # is asked first.
+        # A token that the library refuses leaves it in an error for good, so the library is asked
+        # first.
         if not self._with_room(lambda: self._matcher.validate_tokens([token])):
             return False
         self._with_room(lambda: self._matcher.consume_token(token))
@@ -102,7 +102,7 @@ class LLGuidanceMatcher(LibraryMatcher):
 
         self._with_room(compute)
         self._is_masked = True
-        # A grammar may let any token follow, as <[*]>; but an end token ends the text.
+        # A grammar may let any token follow, as <[*]> does; but an end token ends the text.
         if self._pattern.names_tokens and not self._may_end():
             for end in self._vocabulary.eos_token_ids:
                 row.view(np.uint32)[end // 32] &= ~np.uint32(1 << end % 32)
@@ -111,16 +111,16 @@ class LLGuidanceMatcher(LibraryMatcher):
         if not self._matcher.rollback(n):
             raise RuntimeError(self._revive())
         del self._taken[-n:]
-        # The library (1.9.1) may give its last mask again after a rollback: it knows that by its
-        # place in the text, not by the path. A mask computed here is right and takes its place.
+        # After a rollback the library (1.9.1) may return its last mask, which it recognizes by the
+        # position in the text and not by the path. So compute a right mask here to replace it.
         self._mask()
 
     def _may_end(self) -> bool:
         return self._matcher.is_accepting()
 
     def _with_room(self, call: Callable[[], _Answer]) -> _Answer:
-        """Calls the library; where that fails once more, from the same place, by a matcher with
-        more room, which serves from then on: the cause may be a limit."""
+        """Call the library. Where that fails, call it once more, on a matcher with larger limits in
+        the same state, which is kept from then on: a limit may be the cause."""
         answer = call()
         if self._matcher.is_error() and not self._is_roomy:
             self._is_roomy = True
@@ -131,7 +131,7 @@ class LLGuidanceMatcher(LibraryMatcher):
         return answer
 
     def _revive(self) -> str:
-        """Puts a copy that took the same tokens in place of a matcher in error; returns the words
+        """Replace a matcher in error by a new one that takes the same tokens. Returns the message
         of the error."""
         words = self._words()
         self._matcher = self._pattern.take(roomy=self._is_roomy)
@@ -144,15 +144,15 @@ class LLGuidanceMatcher(LibraryMatcher):
 
 
 def _words_of(matcher: llguidance.LLMatcher) -> str:
-    """The words of a matcher's error."""
+    """The message of a matcher's error."""
     return matcher.get_error().partition(_NO_DETAILS)[0].partition(_TRACE)[0]
 
 
 def _library_matcher(
     tokenizer: llguidance.LLTokenizer, lark: str, limits: native.LLGuidanceLimits
 ) -> llguidance.LLMatcher:
-    """A matcher at the grammar's start. Raises ValueError with the library's words when it refuses
-    the grammar."""
+    """A matcher at the grammar's start. Raises ValueError with the library's message when it
+    refuses the grammar."""
     values = {name: getattr(limits, name) for name in dir(limits) if not name.startswith("_")}
     matcher = llguidance.LLMatcher(
         tokenizer,
@@ -166,7 +166,7 @@ def _library_matcher(
 
 
 def python_tokenizer(vocabulary: Vocabulary) -> llguidance.LLTokenizer:
-    """The library's tokenizer of a vocabulary."""
+    """The library's tokenizer for a vocabulary."""
     return llguidance.LLTokenizer(
         llguidance.TokenizerWrapper(_Greedy(vocabulary)),
         n_vocab=len(vocabulary),
@@ -175,7 +175,7 @@ def python_tokenizer(vocabulary: Vocabulary) -> llguidance.LLTokenizer:
 
 
 class _Greedy:
-    """What llguidance asks of a tokenizer; it spells text with the longest tokens from the left."""
+    """The tokenizer that llguidance needs; it spells text with the longest tokens from the left."""
 
     bos_token_id = None
     special_token_ids: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Owns what llguidance's words for a grammar that it refuses come to as errors."""
+"""Owns the errors that llguidance's messages for refused grammars become."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _TOO_LARGE = (
 
 
 def refusal(words: str, kind: str, source: str) -> InvalidGuide:
-    """The error for the library's words. kind: as `read_as` names the guide; source: what the
-    library was given"""
+    """The error for a message of the library. kind: the guide's kind by `read_as`; source: the text
+    that the library was given"""
     named = named_token(source)
     if named is not None:
         return UnsupportedGuide(
@@ -59,8 +59,8 @@ def refusal(words: str, kind: str, source: str) -> InvalidGuide:
 
 
 def _without_place(words: str) -> str:
-    """An error's words without lines and columns: those are of the Lark text, which the caller did
-    not write."""
+    """A message without lines and columns: they refer to the Lark text, which the caller did not
+    write."""
     place, found, rest = words.partition("): ")
     if found and place.startswith("at "):
         words = rest.removeprefix("failed to compile JSON schema: ")
@@ -68,7 +68,7 @@ def _without_place(words: str) -> str:
 
 
 def _without_options(words: str) -> str:
-    """An error's words without the last lines that it quotes: the caller did not write those."""
+    """A message without the last lines that it quotes, which the caller did not write."""
     lines = words.split("\n")
     ours = [i for i, line in enumerate(lines) if line.partition(" | ")[2] == OPTIONS.strip()]
     return "\n".join(lines[: ours[0]] if ours else lines)

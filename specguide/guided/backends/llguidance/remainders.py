@@ -1,8 +1,7 @@
-"""Owns the terminals of integers that are multiples of one number and of none of some others.
+"""Owns the terminals of integers that are multiples of one number and not of some others.
 
-A regular expression of them would be long, so there is a terminal for each state of their
-automaton, which says what may follow. The numerals have an end, so no terminal leads back to
-itself.
+A regular expression of them would be long, so each state of their automaton is a terminal of what
+may follow there. The numerals have a bounded length, so no terminal leads back to itself.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _ZERO = ord("0")
 
 Terminal = Callable[[str], str]
 _Steps = dict[int, int]
-"""Where characters lead from a state, by their code points."""
+"""From a state: the next state by a character's code point."""
 
 
 def without_multiples(
     node: Node, name: str, terminal: Terminal, *, is_last: bool, is_loose: bool
 ) -> tuple[Node | None, list[str]]:
-    """What a node asks of numbers or integers without multiples that have no short expression, and
-    terminals of the numbers that are left out then; None where these are all.
+    """A node without the multiples that have no short expression, and terminals of the numbers that
+    this leaves out; None in place of the node where the terminals have all its numbers.
 
-    terminal:          gives a terminal a name
-    is_last:  there is no other way to write it
-    is_loose: as `scalar_terminals`
+    terminal: gives the name of a terminal for a body
+    is_last:  there is no other way to write the node
+    is_loose: see `scalar_terminals`
     """
     asked = node.kinds.numbers
     has_rest = is_last and asked.multiple_of is not None and not multiples(exact(asked.multiple_of))
@@ -54,7 +53,7 @@ def without_multiples(
         raise NoRules("multipleOf")
     found = [_by_remainder(asked, terminal)] if holds_number(asked, whole=True) else []
     if not found and (name == "number" and asked.multiple_of is not None):
-        raise NoRules("multipleOf")  # some number that is no integer is left
+        raise NoRules("multipleOf")  # it has numbers that are not integers, too
     if name == "integer" or asked.multiple_of is not None or not _are_whole(asked.not_multiples):
         return None, found
     fractions = replace(plain, is_fraction=True)
@@ -66,8 +65,9 @@ def _are_whole(steps: Iterable[Number]) -> bool:
 
 
 def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
-    """The terminal of the integers. Where no bound says so, the numbers have fewer digits, the more
-    remainders there are. Raises NoRules where there are too many, or no number is left."""
+    """The terminal of the integers. Where no bound limits the digits, there are fewer of them the
+    more remainders there are. Raises NoRules where there are too many remainders, or no number is
+    left."""
     step = exact(1 if asked.multiple_of is None else asked.multiple_of).numerator
     others = [exact(one).numerator for one in asked.not_multiples]
     modulus = math.lcm(step, *others)
@@ -95,14 +95,14 @@ def _numerals(asked: Numbers, num_digits: int) -> Automaton:
 def with_remainders(
     numerals: Automaton, modulus: int, most_states: int, may_be: Callable[[int], bool]
 ) -> Automaton | None:
-    """The automaton of the numerals whose number leaves a remainder that may be; None where there
-    are too many states. Signs and points change no remainder."""
+    """The automaton of those numerals whose number has a remainder for which `may_be` is true; None
+    where it has too many states. Signs and points do not change the remainder."""
     steps = _steps(numerals)
     reached = _reached(steps, modulus, most_states)
     if reached is None:
         return None
     number = count()
-    numbers = {  # of states, by the numerals' state and the remainder
+    numbers = {  # of the states, by the numerals' state and the remainder
         state: {rest: next(number) for rest in sorted(rests)} for state, rests in reached.items()
     }
     codes = sorted({code for found in steps for code in found})
@@ -137,8 +137,8 @@ def _steps(numerals: Automaton) -> list[_Steps]:
 
 
 def _reached(steps: list[_Steps], modulus: int, most_states: int) -> dict[int, set[int]] | None:
-    """The remainders that there are at each state of the numerals; None where they are too many in
-    all, which takes a small part of the time that the rows of so many take."""
+    """The remainders that occur at each state of the numerals; None where there are too many in
+    total. Finding that takes a small part of the time that their rows would take."""
     found: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
     todo: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
     num_states = 1
@@ -158,13 +158,13 @@ def _reached(steps: list[_Steps], modulus: int, most_states: int) -> dict[int, s
 
 
 def _written(found: Automaton, terminal: Terminal) -> str:
-    """The name of the terminal of an automaton's texts. Raises NoRules where there is none."""
+    """The name of the terminal of an automaton's texts. Raises NoRules where there are none."""
     if found.is_empty:
         raise NoRules("multipleOf")
     names: dict[int, str] = {}
 
     def name(state: int) -> str:
-        """ "" for the empty text."""
+        """The name of a state's terminal; "" for the empty text."""
         if state not in names:
             body = _body(found, state, name)
             names[state] = body and terminal(body)
@@ -174,13 +174,14 @@ def _written(found: Automaton, terminal: Terminal) -> str:
 
 
 def written_states(found: Automaton, name: Callable[[int], str]) -> Iterator[tuple[int, str]]:
-    """Each state of an automaton, and what its terminal says, by the names of all of them."""
+    """Each state of an automaton with the body of its terminal. name: gives the terminal of a
+    state"""
     for state in range(len(found.edges)):
         yield state, _body(found, state, name) or "//"
 
 
 def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
-    """What may follow there; "" for the empty text."""
+    """What may follow in a state; "" for the empty text only."""
     ways: dict[int, list[str]] = defaultdict(list)
     for low, high, to in found.edges[state]:
         ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
@@ -189,6 +190,6 @@ def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
 
 
 def _one_of(ranges: list[str]) -> str:
-    """One character of some ranges as a term; the library reads a literal sooner than a class."""
+    """One character of some ranges as a term; the library reads a literal faster than a class."""
     is_one = len(ranges) == 1 == len(ranges[0])
     return f'"{ranges[0]}"' if is_one else f"/[{''.join(ranges)}]/"

@@ -1,10 +1,10 @@
-"""Owns how a core schema is written as rules of llguidance's Lark, where the library's own reading
-of it says less.
+"""Owns the writing of a core schema as rules of llguidance's Lark, for schemas that the library's
+own reading would restrict too little or too much.
 
-The library takes numbers between bounds in a few spellings only, and numbers without bounds far
-beyond a double. So a schema with numbers is written out: the same rules as the library's, with
-numerals that are exact. What has no simple rules (`allOf`, counted properties beside optional ones,
-multiples of 3 …) is left to the library.
+The library allows only a few spellings of numbers between bounds, but numbers without bounds far
+beyond a double. So a schema with numbers is written out: the library's own rules, but with exact
+numerals. A schema without simple rules (`allOf`, counted properties beside optional ones, multiples
+of 3 …) is left to the library.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def schema_rules(schema: CoreSchema, whitespace: str, *, is_loose: bool = False)
     """A core schema as rules of Lark.
 
     whitespace: a regular expression, "" for none
-    is_loose:   rules may say less than the schema of lengths beside patterns, of properties that
-                several patterns speak of, and of multiples with many remainders
+    is_loose:   rules may ignore lengths beside patterns, properties to which several patterns
+                apply, and multiples with many remainders
 
     Raises NoRules.
     """
@@ -66,20 +66,21 @@ def schema_rules(schema: CoreSchema, whitespace: str, *, is_loose: bool = False)
 
 
 class _Rules:
-    """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of
-    rules."""
+    """Writes schemas as rules. `_options` gives the alternatives of a value: terminals, and terms
+    of rules."""
 
     def __init__(self, schema: CoreSchema, is_loose: bool) -> None:
-        self._rules: dict[str, str] = {}  # by their names
-        self._known: dict[str, str] = {}  # their names, by what they say
-        self._numbers: dict[tuple[Numbers, str], list[str]] = {}  # their terminals
-        self._literal = cache(text_literal)  # objects have many of their names in common
-        # By nodes' shared parts, and by the identities of nodes, which the schema keeps alive.
+        self._rules: dict[str, str] = {}  # bodies by their names
+        self._known: dict[str, str] = {}  # names by their bodies
+        self._numbers: dict[tuple[Numbers, str], list[str]] = {}  # terminals of numbers
+        self._literal = cache(text_literal)  # objects share many names
+        # By the parts that nodes share, and by the identities of nodes, which the schema keeps
+        # alive.
         self._values_of: dict[int | tuple[int, int, str | None], str] = {}
         self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
-        # Keys in any order, and numbers that are no multiples, the library cannot be told.
+        # The library cannot express keys in any order, nor numbers that are not multiples.
         self._is_last = schema.tracked is not None or negates_numbers(schema)
 
     def written(self, whitespace: str) -> SchemaRules:
@@ -89,8 +90,8 @@ class _Rules:
         return SchemaRules(start, self._rules, whitespace, is_closed=not self._definitions)
 
     def _define(self, name: str, core: Core) -> None:
-        """Says what a definition is. A rule that was made for it alone needs no name of its own, so
-        that no other node may come to know it."""
+        """Add the rule of a definition. Its body may have just got a rule of its own; that rule is
+        dropped, so that no other node uses its name."""
         num_before = len(self._rules)
         try:
             said = self._written_value(core)
@@ -103,7 +104,7 @@ class _Rules:
         self._rules[name] = said
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
-        """The name of a rule, or of a terminal, of its own."""
+        """The name of the rule, or the terminal, with this body."""
         if body not in self._known:
             self._known[body] = name = content_name(body, terminal=terminal)
             self._rules[name] = body
@@ -113,15 +114,15 @@ class _Rules:
         return self._rule(body, terminal=True)
 
     def _terminal(self, options: Sequence[str]) -> str:
-        """The name of the terminal that is any one of some. The library takes long to read what a
-        long one says, so each is said once."""
+        """The name of a terminal for a choice of terminals. The library takes long to read long
+        ones, so each long one is written only once."""
         named = [self._rule(one, terminal=True) if len(one) > _LONG else one for one in options]
         said = list(dict.fromkeys(named))
         is_name = len(said) == 1 and said[0] in self._rules
         return said[0] if is_name else self._rule("|".join(said), terminal=True)
 
     def _value(self, core: Core) -> str:
-        """The term of a value; it is written once for nodes of the same parts."""
+        """The term of a value, written once for nodes with the same parts."""
         known = self._values_of.get(id(core))
         if known is not None:
             return known
@@ -141,7 +142,7 @@ class _Rules:
         return terms[0] if len(terms) == 1 else self._rule("|".join(dict.fromkeys(terms)))
 
     def _within(self, core: Core) -> str:
-        """The rule for a part that a value may lack. Raises NoRules, not NoValue, where no value
+        """The term of a part that a value may lack. Raises NoRules, not NoValue, where no value
         fits."""
         try:
             return self._value(core)
@@ -188,14 +189,15 @@ class _Rules:
         return [*others, *scalar_terminals(found, name, is_loose=self._is_loose)]
 
     def _multiples(self, asked: Numbers, name: str) -> list[str]:
-        """The multiples; where they leave too many remainders, all numbers within the bounds."""
+        """The multiples; where they have too many remainders, all numbers within the bounds."""
         try:
             return all_multiples(asked, name, self._rules.__setitem__)
         except NoRules:
             return scalar_terminals(Node("", Kinds(numbers=asked)), name, is_loose=True)
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
-        """The options of a reference, listed values or a choice; raises NoRules for more."""
+        """The options of a reference, of listed values or of a choice. Raises NoRules where a node
+        has more than one of these."""
         is_alone = num_asks(node) == 1
         if node.ref is not None and is_alone:
             has_value = self._definitions[node.ref] is not False
@@ -224,8 +226,8 @@ class _Rules:
         return _ANY
 
     def of_any(self) -> dict[str, str]:
-        """The rule of any value, and all that it needs."""
-        self._rules[_ANY] = ""  # by which arrays and objects speak of it
+        """The rule of any value, and all rules that it needs."""
+        self._rules[_ANY] = ""  # its arrays and objects refer to it
         terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
         containers = f"{self._array(NO_ARRAYS)}|{self._object(NO_OBJECTS)}"
         self._rules[_ANY] = f"{self._terminal(terminals)}|{containers}"
@@ -258,7 +260,8 @@ class _Rules:
         return self._rule(f'"{{"{in_order(self._rule, items, others)}"}}"')
 
     def _values(self, children: Mapping[str, Core], required: Collection[str]) -> dict[str, str]:
-        """The values of named properties; those are left out that can have none and need none."""
+        """The values of named properties. A property without values is left out, if it is not
+        required."""
         found = {}
         for name, child in children.items():
             try:
@@ -270,14 +273,14 @@ class _Rules:
         return found
 
     def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
-        """An object whose keys come in any order, for the guard to count."""
+        """An object whose keys come in any order; the guard counts them."""
         if not extra and (asked.min_properties or 0) > len(members):
             raise NoRules
         tracked = (self._tracked or {}).get(id(asked), Tracked())
         rules = {name: self._rule(member) for name, member in members.items()}
         others = [rule for name, rule in rules.items() if name not in tracked.names]
         others += [extra] if extra else []
-        if tracked.is_counted and not tracked.names:  # with these it has no bounds
+        if tracked.is_counted and not tracked.names:  # otherwise the count has no bounds
             counts = asked.min_properties or 0, asked.max_properties
             other = self._rule("|".join(others)) if others else ""
             may_hold = other and asked.max_properties != 0

@@ -1,4 +1,4 @@
-"""Owns the terminals of llguidance's Lark for scalars of a core schema: literals, numerals, strings
+"""Owns the terminals of llguidance's Lark for a core schema's scalars: literals, numerals, strings
 that match patterns."""
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x
 
 
 class NoRules(Exception):
-    """The schema has no simple rules. keyword: for which, where it can be told; unmerged: why what
-    holds at once was not merged, which would have had some"""
+    """The schema has no simple rules. keyword: the one without rules, where known; unmerged: why
+    what holds at once was not merged, where the merged schema might have had rules"""
 
     def __init__(
         self, keyword: str | None = None, unmerged: UnsupportedGuide | None = None
@@ -58,7 +58,7 @@ class NoRules(Exception):
 
 
 class NoValue(NoRules):
-    """There is no value to have rules for."""
+    """There is no value for which to write rules."""
 
 
 def no_free_rules(error: NoRules) -> UnsupportedGuide:
@@ -72,8 +72,8 @@ def no_free_rules(error: NoRules) -> UnsupportedGuide:
 
 
 def text_literal(value: Json) -> str:
-    """A JSON value's own text as a literal."""
-    if isinstance(value, str):  # as most are; in a fifth of the time
+    """The text of a JSON value as a literal."""
+    if isinstance(value, str):  # the usual case, in a fifth of the time
         return _lark_string(encode_basestring(value))
     return _lark_string(json.dumps(value, ensure_ascii=False))
 
@@ -83,14 +83,14 @@ def _lark_string(text: str) -> str:
 
 
 def value_literal(value: Json) -> str:
-    """A scalar as a terminal; a number in every plain spelling."""
+    """A scalar as a terminal; a number in all plain spellings."""
     if is_number(value):
         return "|".join(map(_lark_string, spellings(value)))
     return text_literal(value)
 
 
 def lexemes(value: Json) -> Iterable[str]:
-    """A value's text in pieces, between which whitespace may stand."""
+    """The parts of a value's text between which whitespace may stand."""
     if isinstance(value, list):
         yield '"["'
         for i, item in enumerate(value):
@@ -109,8 +109,7 @@ def lexemes(value: Json) -> Iterable[str]:
 
 
 def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[str]:
-    """Terminals of a scalar type; none of them where it has no value. is_loose: as
-    `schema_rules`"""
+    """The terminals of a scalar type; empty where it has no values. is_loose: see `schema_rules`"""
     if name == "null":
         return ['"null"']
     if name == "boolean":
@@ -168,14 +167,14 @@ def _string(node: Node, is_loose: bool) -> list[str]:
 
 
 def _of_length(patterns: list[str], least: int, most: int | None) -> Regex | None:
-    """What a pattern and lengths ask together, where that is plain."""
+    """A pattern and lengths as one expression, where that is simple; else None."""
     if len(patterns) != 1 or (not least and most is None):
         return None
     return of_length(searched(patterns[0]), least, math.inf if most is None else most)
 
 
 def _not_implied(patterns: list[str], least: int, most: int | None) -> tuple[int, int | None]:
-    """The lengths of a string as far as its patterns do not imply them."""
+    """The bounds of a string's length that its patterns do not already imply."""
     if not least and most is None:
         return 0, None
     known = [lengths(searched(pattern)) for pattern in patterns]
@@ -185,8 +184,8 @@ def _not_implied(patterns: list[str], least: int, most: int | None) -> tuple[int
 
 
 def _has_text(patterns: list[str], least: int, most: int | None) -> bool:
-    """Whether a string of `least` to `most` characters matches all of the patterns. Raises NoRules
-    where it takes too long to find out: there may be none, which the library would find out."""
+    """Whether some string of `least` to `most` characters matches all of the patterns. Raises
+    NoRules where that takes too long: the library will find out if there is none."""
     try:
         return have_common_text(tuple(patterns), least, most)
     except UnsupportedRegex:
@@ -197,7 +196,8 @@ _quoted: WrittenCache[str] = WrittenCache(len, most_of_one=64 << 10)
 
 
 def quoted_pattern(pattern: str) -> str:
-    """The JSON strings whose text a pattern matches; that of a format is in many schemas."""
+    """The JSON strings whose text a pattern matches. Cached, since many schemas have the same
+    format."""
     return _quoted.get(pattern, None, lambda: _quoted_tree(searched(pattern)))
 
 
@@ -211,7 +211,7 @@ def _quoted_tree(node: Regex) -> str:
 
 @kept
 def _escaped(inner: Ranges) -> Regex:
-    """One of some characters, as JSON spells it."""
+    """One character of a set, as JSON spells it."""
     text = intersect(inner, JSON_TEXT)
     plain = intersect(text, JSON_UNESCAPED)
     options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []

@@ -1,4 +1,4 @@
-"""Owns which nodes of a core schema have simple rules."""
+"""Owns the decision which nodes of a core schema have simple rules."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from specguide.guided.schema.core.walk import all_nodes
 
 
 def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
-    """What an object's properties are that have a name. Raises NoRules where patterns speak of
-    them, too, or a property that must be there has no value."""
+    """The schemas of an object's named properties. Raises NoRules where patterns apply to them,
+    too, or a required property has no value."""
     names = (*asked.properties, *asked.required)
     patterns = asked.patterns
     if not is_loose and (
@@ -39,7 +39,7 @@ def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
 
 
 def _overlap(patterns: Iterable[str]) -> bool:
-    """Whether two patterns may match one name."""
+    """Whether two patterns may match the same name."""
     try:
         return any(have_common_text(pair, 0, None) for pair in combinations(patterns, 2))
     except UnsupportedRegex:
@@ -47,7 +47,7 @@ def _overlap(patterns: Iterable[str]) -> bool:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether `all_of` is there for more patterns of a string alone."""
+    """Whether `all_of` only adds patterns to a string."""
     return not node.all_of or (
         node.kinds.types == ("string",)
         and all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
@@ -59,7 +59,7 @@ def _pattern_alone(node: Node) -> Node:
 
 
 def must_merge(schema: CoreSchema) -> bool:
-    """Whether some node plainly has no rules of its own, since it asks several things at once."""
+    """Whether some node plainly has no rules of its own, since it combines several constraints."""
     return any(map(_asks_several, all_nodes(schema)))
 
 
@@ -71,8 +71,7 @@ def _asks_several(node: Node) -> bool:
 
 
 def joins_patterns(schema: CoreSchema) -> bool:
-    """Whether some pattern is written with lookaheads, which the library's own reading of schemas
-    lacks."""
+    """Whether some pattern has lookaheads, which the library's own reading of schemas lacks."""
     for node in all_nodes(schema):
         pattern = node.kinds.strings.pattern
         patterns = [*node.kinds.objects.patterns, *([] if pattern is None else [pattern])]

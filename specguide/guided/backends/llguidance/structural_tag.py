@@ -2,7 +2,7 @@
 
 Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by
 name: formats over single tokens, XML argument styles, dispatch, exclusions before an end string,
-free text with more after it, and what a greedy lexer would read otherwise.
+free text with more after it, and what a greedy lexer would read differently.
 
 Source: xgrammar docs, "Structural Tag"; llguidance docs/syntax.md, "Tool calling".
 """
@@ -44,7 +44,7 @@ def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
 
 
 class _Writer:
-    """Writes formats as Lark terms, and the rules that they need into `rules`. `last`: nothing
+    """Writes formats as Lark terms, and adds the rules that they need to `rules`. `last`: nothing
     follows the term."""
 
     def __init__(self, limits: GuideConfig) -> None:
@@ -79,7 +79,7 @@ class _Writer:
         return name
 
     def _text_without(self, excludes: list[str]) -> str:
-        """Any text that holds none of some strings."""
+        """Any text that contains none of some strings."""
         text = regex_term(_ANY_TEXT)
         if not excludes:
             return text
@@ -90,7 +90,7 @@ class _Writer:
         return name
 
     def _lazy_text(self, ends: list[str]) -> str:
-        """Any text up to and with the first of some strings."""
+        """Any text up to and including the first of some strings."""
         return self._rule(regex_term(_ANY_TEXT + _one_of(ends)), lazy=True)
 
     def _const_string(self, node: Node, last: bool) -> str:
@@ -109,7 +109,7 @@ class _Writer:
 
     def _grammar(self, node: Node, last: bool) -> str:
         source = _field(node, "grammar", str)
-        # EBNF says what the text is, and Lark what the terminals are
+        # EBNF only defines texts, while Lark defines terminals, too
         if grammar_form(source) == "EBNF":
             raise _unsupported("a grammar in EBNF")
         return "%lark {\n" + source + "\n}"
@@ -151,7 +151,7 @@ class _Writer:
         return json.dumps(_field(node, "begin", str)) + " " + self._content_and_end(node, last)
 
     def _tags(self, tags: list[Node], trigger: str = "") -> str:
-        """Any one of some tags, whose beginnings stand behind a trigger."""
+        """A choice of tags, without the trigger with which each begins."""
         return self._rule(alternatives([self._alternative(tag, trigger) for tag in tags]))
 
     def _alternative(self, tag: Node, trigger: str) -> Marked | str:
@@ -168,7 +168,7 @@ class _Writer:
         if content.get("type") == "any_text" and all(ends):
             _refuse(content, max_tokens=None, max_chars=None, excludes=[])
             return self._lazy_text(ends)
-        # one term, since a term of its own would swallow what looks like the end
+        # one term, since a separate one would swallow what looks like the end
         if content.get("type") == "regex":
             return regex_term(f"(?:{_field(content, 'pattern', str)}){_one_of(ends)}")
         return f"{self.term(content, last=False)} {self._rule(choice_term(ends))}"
@@ -211,14 +211,14 @@ def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Json:
 
 
 def _ends(tag: Node) -> list[str]:
-    """The texts that may end a tag; none where it ends with its content."""
+    """The texts that may end a tag; empty where the tag ends with its content."""
     end = _field(tag, "end", (str, list))
     ends = [end] if isinstance(end, str) else end
     return ends if any(ends) else []
 
 
 def _refuse(node: Node, **defaults: Json) -> None:
-    """Refuses fields that say something else than what is expressed here."""
+    """Refuse fields with values that cannot be expressed here."""
     for name, default in defaults.items():
         if node.get(name, default) != default:
             raise _unsupported(f"`{name}` in a {node['type']}")
@@ -229,5 +229,5 @@ def _unsupported(what: str) -> UnsupportedGuide:
 
 
 def _one_of(texts: list[str]) -> str:
-    """A regular expression for any one of some strings."""
+    """A regular expression of a choice of strings."""
     return f"(?:{'|'.join(map(pattern_of, texts))})"
