@@ -1,2 +1,2 @@
-"""Regular expressions of guides: read in one dialect, written so that every backend reads them
+"""Regular expressions of guides: read in one dialect, and written such that all backends read them
 alike."""

@@ -1,9 +1,8 @@
-"""Owns finite automata over characters: they say what regular expressions have in common, and what
-one matches and another does not.
+"""Owns finite automata over characters: they find the texts that regular expressions share, and the
+texts that one matches and another does not.
 
 A tree of `parse` may match other texts in another dialect. An automaton matches what all dialects
-match (`inner`), or what some dialect matches (`outer`). States are numbered from 0, where every
-text starts.
+match (`inner`), or what some dialect matches (`outer`). States are numbered from 0, the start.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _target = itemgetter(2)
 @hashed_once
 @dataclass(frozen=True)
 class Automaton:
-    """A deterministic automaton with as few states and letters as there can be.
+    """A deterministic automaton with as few states and letters as possible.
 
-    rows: one for each state; without rows it matches no text
+    rows: one for each state; an automaton without rows matches no text
     """
 
     alphabet: Alphabet
@@ -52,18 +51,18 @@ class Automaton:
     def from_rows(
         cls, alphabet: Alphabet, rows: Sequence[Sequence[int]], accepting: set[int]
     ) -> Automaton:
-        """The smallest automaton for these states, each of which some text reaches."""
+        """The smallest automaton for these states, each of which some text must reach."""
         few, ends = minimal_rows(rows, accepting)
         return cls(*fewest_letters(alphabet, few), ends)
 
     @cached_property
     def edges(self) -> tuple[tuple[Edge, ...], ...]:
-        """For each state its edges, sorted; they have no character in common."""
+        """By state: its edges, sorted; they share no character."""
         return tuple(map(self.alphabet.edges, self.rows))
 
     @cached_property
     def to_end(self) -> Mapping[int, int]:
-        """For each state the characters of the shortest text that is matched from there."""
+        """By state: the length of the shortest text that is matched from there."""
         return lengths_to_end(self.rows, self.accepting)
 
     @property
@@ -82,7 +81,7 @@ class Automaton:
         return state in self.accepting
 
     def num_texts(self, most: int) -> int:
-        """How many texts it matches, up to a little over `most`."""
+        """Number of texts that it matches, counted to a little over `most`."""
         found, states = 0, Counter([0] if self.rows else [])
         while states and found <= most:
             found += sum(count for state, count in states.items() if state in self.accepting)
@@ -95,7 +94,7 @@ class Automaton:
         return found
 
     def texts(self) -> Iterator[str]:
-        """Every text that it matches, the shortest first. This ends only where they are finitely
+        """All texts that it matches, the shortest first. Endless where there are infinitely
         many."""
         paths = [("", 0)] if self.rows else []
         for text, state in paths:
@@ -128,7 +127,8 @@ def _tree(found: Automaton) -> Regex:
 
 
 def automaton(node: Regex, *, outer: bool = False) -> Automaton:
-    """The automaton of what a tree without anchors matches in every dialect, or in some (`outer`).
+    """The automaton of the texts that a tree without anchors matches in every dialect, or in some
+    dialect (`outer`).
 
     Raises UnsupportedRegex where it has more than MAX_STATES states.
     """
@@ -139,13 +139,13 @@ def automaton(node: Regex, *, outer: bool = False) -> Automaton:
 
 
 def know_automaton(node: Regex, found: Automaton) -> None:
-    """Let `automaton` give this one for a tree that was made from it."""
+    """Make `automaton` return this one for a tree that was made from it."""
     know(_found, found, node, False)
 
 
 @kept
 def _found(node: Regex, outer: bool) -> Automaton | UnsupportedRegex:
-    """That there are too many states is found out once, too."""
+    """The automaton, or the error that there are too many states; either is cached."""
     try:
         return _of_both(node, outer) if isinstance(node, Both) else _of_tree(node, outer)
     except UnsupportedRegex as error:
@@ -176,8 +176,8 @@ def _of_tree(node: Regex, outer: bool) -> Automaton:
 
 
 def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
-    """The alphabet of the states, and for each state several rows, one for each state that its
-    edges lead to: edges to different states may overlap."""
+    """The alphabet of the states, and several rows for each state: one for each state that its
+    edges lead to, since edges to different states may overlap."""
     ranges: dict[tuple[tuple[int, int], ...], int] = {}
     ways: list[list[tuple[int, int]]] = []
     for moves in nfa.moves:
@@ -197,7 +197,7 @@ def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
 def _of_both(node: Both, outer: bool) -> Automaton:
     found = reduce(and_, [automaton(item, outer=outer) for item in node.items])
     if outer and not node.is_exact:
-        return found  # some dialect may let all of it pass
+        return found  # in some dialect `but` may match nothing
     return reduce(sub, map(automaton, node.but), found)
 
 
@@ -227,9 +227,9 @@ def _side_by_side(left: Automaton, right: Automaton) -> SideBySide:
 
 @kept
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
-    """The automaton whose states are pairs of the states of both.
+    """The automaton whose states are pairs of states of both.
 
-    keep: whether a text is matched that the left one matches or not, and the right one or not
+    keep: whether a text counts, by whether the left and the right automaton match it
     """
     if left.is_empty:
         return right if keep(False, True) else left
@@ -237,7 +237,7 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     start = (0, 0 if right.rows else NOWHERE)
     numbers: dict[tuple[int, ...], int] = {start: 0}
     rows, queue = [], list(numbers)
-    # by whether the left one and the right one have a state: whether some text may be matched yet
+    # by whether the left and the right automaton still have a state: whether a text may yet count
     goes_on = [[keep(one, other) or keep(one, False) for other in _NO_YES] for one in _NO_YES]
     for states in queue:
         pairs = list(both.after(states))

@@ -1,8 +1,8 @@
-"""Owns backreferences: a group to which something refers is spelled out, one branch for each of its
-texts, of which there are few.
+"""Owns backreferences: a group with a reference to it is spelled out as one branch for each of its
+texts, which must be few.
 
-Where the group took no part in the match, ECMA-262 lets the reference match the empty text, and
-Python lets it fail. Such a branch is disputed: its characters are in some dialect alone.
+Where the group took no part in the match, the reference matches the empty text in ECMA-262, and
+fails in Python. Such a branch is disputed: its characters match only in some dialect.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PARTS_A_COUNT = 16
 _NONE = frozenset[int]()
 
 _Text: TypeAlias = tuple[CharSet, ...]
-"""What a group matched: a set for each character, of one character that dialects agree on, or of
-all that they do not."""
+"""The text that a group matched, as a set for each character: one character on which dialects
+agree, or all characters on which they do not."""
 _Known: TypeAlias = Mapping[int, _Text | None]
-"""What groups matched, by their numbers; None: what it was hangs on the dialect. Others took no
+"""By number, what groups matched; None: that depends on the dialect. Groups not listed took no
 part."""
 _Key: TypeAlias = tuple[frozenset[tuple[int, _Text | None]], bool]
-"""What is known, and whether some dialect has no such match."""
+"""What is known of groups, and whether some dialect does not match this way."""
 _Ways: TypeAlias = dict[_Key, Regex]
 _Numbers: TypeAlias = tuple[frozenset[int], frozenset[int]]
 
@@ -52,10 +52,10 @@ _Numbers: TypeAlias = tuple[frozenset[int], frozenset[int]]
 def spelled_out(node: Regex, referred: set[int]) -> Regex:
     """A tree of the same texts without groups and references.
 
-    referred: numbers of the groups that something refers to
+    referred: numbers of the groups to which something refers
 
-    Raises UnsupportedRegex where a group has too many texts, or stands where dialects keep
-    different ones.
+    Raises UnsupportedRegex where a group has too many texts, or where dialects would keep different
+    texts of it.
     """
     return _Speller().closed(_without_other_groups(node, referred), {})
 
@@ -80,15 +80,15 @@ class _Speller:
         self._numbers: dict[Regex, _Numbers] = {}
 
     def closed(self, node: Regex, known: _Known) -> Regex:
-        """A tree of what `node` matches where nothing behind it refers into it."""
+        """A tree of what `node` matches, where nothing behind it refers to its groups."""
         ways = self._ways(node, known, _NONE)
         if any(is_disputed for _, is_disputed in ways):
             raise _refusal("a group that may take no part, with no other text beside it,")
         return _either(ways.values())
 
     def _ways(self, node: Regex, known: _Known, later: frozenset[int]) -> _Ways:
-        """The ways to match, each with what is known then of the groups that something behind
-        refers to, which are `later`."""
+        """The ways to match a node, each with what is then known of the groups in `later`, to which
+        something behind it refers."""
         self._count(1)
         here = _key(known, later)
         referred, groups = self._numbers_in(node)
@@ -133,7 +133,7 @@ class _Speller:
             raise _refusal("groups in too many places")
 
     def _in_turn(self, items: tuple[Regex, ...], known: _Known, later: frozenset[int]) -> _Ways:
-        ahead = [later]  # what is referred to behind each item, the last one first
+        ahead = [later]  # groups referred to behind each item, the last item first
         for item in reversed(items):
             ahead.append(ahead[-1] | self._numbers_in(item)[0])
         found = [(_key(known, ahead.pop()), list[Regex]())]
@@ -163,7 +163,7 @@ class _Speller:
         )
 
     def _numbers_in(self, node: Regex) -> _Numbers:
-        """Of the groups that a tree refers to, and of those that it holds."""
+        """The numbers of the groups to which a tree refers, and of those that it contains."""
         if node not in self._numbers:
             match node:
                 case Reference(number):
@@ -199,7 +199,7 @@ def _merged(ways: Iterable[tuple[_Key, Regex]]) -> _Ways:
 
 
 def _either(nodes: Iterable[Regex]) -> Regex:
-    """Any one of the nodes; at most one time the others where one is the empty text."""
+    """One of the nodes; if one of them is the empty text, the others are optional."""
     found = list(dict.fromkeys(nodes))
     if EMPTY not in found or len(found) == 1:
         return either(found)
@@ -207,7 +207,7 @@ def _either(nodes: Iterable[Regex]) -> Regex:
 
 
 def _settled(key: _Key, node: Regex) -> tuple[_Key, Regex]:
-    """A way, disputed in its characters where it has to be and matches some."""
+    """A way. Where it is disputed and matches some text, the dispute moves into its characters."""
     known, is_disputed = key
     if is_disputed and least_length(node) > 0:
         return (known, False), _disputed(node)
@@ -215,8 +215,8 @@ def _settled(key: _Key, node: Regex) -> tuple[_Key, Regex]:
 
 
 def _disputed(node: Regex) -> Regex:
-    """A tree that matches no text in all dialects, and in some what it matched before, which is not
-    empty."""
+    """A tree that matches no text in all dialects, and in some dialect what it matched before. Its
+    texts must not be empty."""
     match node:
         case Chars(chars):
             return Chars(CharSet((), chars.outer))
@@ -228,8 +228,8 @@ def _disputed(node: Regex) -> Regex:
 
 
 def _texts(node: Regex) -> list[tuple[Regex, _Text]]:
-    """The texts of a tree without groups, each with the tree of it alone, and of what is looked
-    at."""
+    """The texts of a tree without groups, each with a tree for it alone, which keeps
+    lookarounds."""
     match node:
         case Chars(chars):
             if sum(high - low + 1 for low, high in chars.inner) > _MAX_TEXTS:
@@ -270,7 +270,7 @@ def _in_pairs(
 
 
 def _few(texts: list[tuple[Regex, _Text]]) -> list[tuple[Regex, _Text]]:
-    """The texts, each once. Raises UnsupportedRegex where they are many, or long."""
+    """The texts, each once. Raises UnsupportedRegex where there are too many, or too long ones."""
     found = list(dict.fromkeys(texts))
     spend(1 + sum(len(text) for _, text in found))
     if len(found) > _MAX_TEXTS or any(len(text) > _MAX_LENGTH for _, text in found):

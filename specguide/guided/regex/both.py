@@ -1,5 +1,5 @@
-"""Owns what several regular expressions match together, and none of others: one tree, or a Both
-where that would be too large."""
+"""Owns the texts that several regular expressions all match and others do not: as one tree, or as a
+Both where that would be too large."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from specguide.guided.regex.writer import is_exact, restrict
 _MAX_NFA = 20_000
 _MAX_LOOKS = 2_000
 _MAX_PAIRS = 10_000_000
-"""Most states of all automata at once. A library follows them together, and meets its limits."""
+"""Most states of all automata together. The library follows them at the same time, and has
+limits."""
 
 _ANY_CHARS = Repeat(ANY_CHAR, 1, None)
 
 _States = tuple[frozenset[int], ...]
-"""For each of several automata, the states that one text may lead to."""
+"""For each of several automata, the states to which one text may lead."""
 
 
 def together(items: Sequence[Regex], but: Sequence[Regex], *, is_exact: bool) -> Regex:
-    """What all of the items match in every dialect, and none of `but` in any.
+    """The texts that all of `items` match in every dialect, and none of `but` matches in any.
 
-    is_exact: all dialects agree on it
+    is_exact: all dialects agree on these texts
 
-    Raises UnsupportedRegex where there may be no text that JSON can spell, or where a library could
-    not follow them all.
+    Raises UnsupportedRegex where there may be no text that JSON can spell, or where the library
+    could not follow all of them.
     """
     try:
         found = reduce(and_, map(automaton, items))
@@ -57,7 +58,7 @@ def together(items: Sequence[Regex], but: Sequence[Regex], *, is_exact: bool) ->
 
 
 def any_one(nodes: Iterable[Regex]) -> Regex:
-    """What any one of some trees matches. Raises UnsupportedRegex as `together`."""
+    """The texts that any one of the trees matches. Raises UnsupportedRegex as `together`."""
     found = list(nodes)
     large = [node for node in found if isinstance(node, Both)]
     plain = either(node for node in found if not isinstance(node, Both))
@@ -65,7 +66,8 @@ def any_one(nodes: Iterable[Regex]) -> Regex:
 
 
 def _one_or_other(one: Regex, other: Regex) -> Regex:
-    """What one of two trees matches: of each pair of what they ask for, one holds."""
+    """The texts that one of two trees matches. Each pair of constraints, one of each tree, becomes
+    a choice between the two."""
     if NOTHING in (one, other):
         return one if other == NOTHING else other
     if not isinstance(one, Both) and not isinstance(other, Both):
@@ -82,13 +84,13 @@ def _one_or_other(one: Regex, other: Regex) -> Regex:
 
 
 def _asked(node: Regex) -> tuple[Sequence[Regex], Sequence[Regex]]:
-    """What all hold, and none."""
+    """The trees that must all match, and those that must not."""
     return (node.items, node.but) if isinstance(node, Both) else ((node,), ())
 
 
 def in_some_dialect(items: Sequence[Regex], but: Sequence[Regex]) -> Regex:
-    """A tree that matches in some dialect what `together` may match there, or more; and in all
-    dialects nothing but the empty text, and that only where `together` does, too."""
+    """A tree that matches in some dialect all that `together` may match there, or more. In all
+    dialects it matches at most the empty text, and that only where `together` does, too."""
     try:
         if any(isinstance(one, Both) for one in but):
             return _disputed(_ANY_CHARS)
@@ -100,20 +102,20 @@ def in_some_dialect(items: Sequence[Regex], but: Sequence[Regex]) -> Regex:
 
 
 def _disputed(node: Regex) -> Regex:
-    """A tree whose characters are in some dialect alone."""
+    """A tree whose characters match only in some dialect."""
     return with_chars(node, lambda chars: Chars(CharSet((), chars.outer)))
 
 
 @kept
 def match_one_text(items: tuple[Regex, ...]) -> bool:
-    """Whether JSON can spell a text that all of the items match in every dialect; their automata
+    """Whether JSON can spell a text that all of the items match in every dialect. Their automata
     may be large. Raises UnsupportedRegex where it takes too long to find out."""
     return _Search(Both(items, (), True)).finds()
 
 
 @kept
 def share_no_text(one: Regex, other: Regex) -> bool:
-    """Whether it is certain that no text matches both trees, whichever the dialect of each."""
+    """Whether certainly no text matches both trees, in whatever dialects."""
     try:
         return not match_one_text((outermost(one), outermost(other)))
     except UnsupportedRegex:
@@ -140,7 +142,7 @@ def ways_to_fail(node: Regex) -> list[Regex]:
 
 
 def outermost(node: Regex) -> Regex:
-    """What a tree matches in some dialect, as what it matches in all."""
+    """A tree that matches in all dialects what the given tree matches in some."""
     if isinstance(node, Both):
         but = node.but if node.is_exact else ()
         return Both(tuple(map(outermost, node.items)), but, True)
@@ -149,16 +151,16 @@ def outermost(node: Regex) -> Regex:
 
 @kept
 def _can_be_followed(both: Both) -> bool:
-    """Whether some text is found that it matches, and its automata are small enough."""
+    """Whether its automata are small enough, and a text is found that it matches."""
     try:
         search = _Search(both)
         return search.num_states <= _MAX_PAIRS and search.finds()
-    except UnsupportedRegex:  # a Both inside it, or too large a part
+    except UnsupportedRegex:  # it has a Both inside, or too large a part
         return False
 
 
 def _parts(both: Both) -> tuple[list[Regex], list[Regex]]:
-    """What all hold, and none, of it and of what it holds."""
+    """The trees that must all match, and those that must not, of it and of each Both inside."""
     items, but = list[Regex](), list(both.but)
     for item in both.items:
         more, less = _parts(item) if isinstance(item, Both) else ([item], [])
@@ -168,7 +170,7 @@ def _parts(both: Both) -> tuple[list[Regex], list[Regex]]:
 
 
 class _Search:
-    """Texts that several automata take and others do not."""
+    """A search for a text that some automata match and others do not."""
 
     def __init__(self, both: Both) -> None:
         items, but = _parts(both)
@@ -177,12 +179,14 @@ class _Search:
 
     @property
     def num_states(self) -> int:
-        """Most states that all automata together can have; one that reads no character is none."""
+        """Most states that all automata together can have, not counting states that read no
+        character."""
         return prod(1 + sum(map(bool, one.moves)) for one in self._automata)
 
     def finds(self) -> bool:
-        """Looks first where the items have come furthest: their states are numbered in the order of
-        the expression. Raises UnsupportedRegex where none is found soon, and there may be one."""
+        """Search for a text, first where the items have come furthest: their states are numbered in
+        the order of the expression. Raises UnsupportedRegex where none is found soon, but there may
+        be one."""
         start = tuple(one.closure({0}) for one in self._automata)
         seen, todo = {start}, [(0, 0, start)]
         while todo:
@@ -203,7 +207,8 @@ class _Search:
         return all(ends[: self._num_items]) and not any(ends[self._num_items :])
 
     def _after(self, states: _States) -> Iterator[_States]:
-        """Where the characters lead that some automaton tells from the one before."""
+        """The states after each character that some automaton distinguishes from the character
+        before it."""
         moves = [
             [move for state in found for move in one.moves[state]]
             for one, found in zip(self._automata, states, strict=True)

@@ -1,4 +1,5 @@
-"""Owns which characters differ in case alone, as regular expressions see it that ignore case."""
+"""Owns the knowledge of which characters differ only in case, for regular expressions that ignore
+case."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ _DOT_ABOVE = "\u0307"
 
 @kept
 def any_case(chars: CharSet) -> CharSet:
-    """A set with the characters that differ from its own in case alone: in every dialect those that
-    are each other's upper and lower case, in some all that have such a character in common."""
+    """A set with the characters that differ only in case from its own: in every dialect those that
+    are each other's upper and lower case, in some dialect all that have such a character in
+    common."""
     spend(_STEPS_A_SET)
     swapped = ((two, two) for one, two in _swaps() if holds(chars.inner, one))
     akin = (
@@ -30,7 +32,7 @@ def any_case(chars: CharSet) -> CharSet:
 
 @lru_cache(maxsize=1)
 def _swaps() -> tuple[tuple[int, int], ...]:
-    """Characters, each with the one of the other case that all dialects know."""
+    """Pairs of a character and its other case, which all dialects know."""
     pairs = ((char, char.swapcase()) for char in map(chr, range(_LAST_CASED + 1)))
     return tuple(
         (ord(one), ord(two))
@@ -41,7 +43,7 @@ def _swaps() -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=1)
 def _groups() -> tuple[tuple[int, ...], ...]:
-    """The characters that some dialect takes for each other: k, K and the sign of kelvin."""
+    """Characters that some dialect takes as equal, e.g. k, K and the kelvin sign."""
     groups: dict[str, list[int]] = defaultdict(list)
     for code in range(_LAST_CASED + 1):
         groups[chr(code).upper().casefold().removesuffix(_DOT_ABOVE)].append(code)

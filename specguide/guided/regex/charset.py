@@ -1,10 +1,10 @@
-"""Owns sets of characters as sorted code point ranges, and the character classes of regular
+"""Owns sets of characters, as sorted code point ranges, and the character classes of regular
 expressions.
 
-Regular expression dialects agree on most characters and differ on a few: whether `\\d` takes digits
-of other scripts, which line ends `.` leaves out. A CharSet therefore has two bounds. `inner` is
-what every dialect takes, and what is generated; `outer` is what some dialect takes. Negation swaps
-them, so what is generated stays right in all dialects.
+Regular expression dialects agree on most characters and differ on a few: whether `\\d` matches
+digits of other scripts, which line ends `.` leaves out. A CharSet therefore has two bounds. `inner`
+is what every dialect matches, and what is generated; `outer` is what some dialect matches. Negation
+swaps them, so what is generated stays right in all dialects.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from specguide.guided.budget import kept
 from specguide.guided.quick import quick
 
 Ranges = tuple[tuple[int, int], ...]
-"""Inclusive code point ranges, sorted, apart by at least one."""
+"""Inclusive code point ranges, sorted, with at least one code point between two of them."""
 
 EVERYTHING: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
-"""Every character; surrogates are none."""
+"""Every character; surrogates are not characters."""
 
 JSON_TEXT: Ranges = ((0x08, 0x0A), (0x0C, 0x0D), (0x20, 0xD7FF), (0xE000, 0x10FFFF))
-"""What a JSON string can hold without `\\u` escapes."""
+"""The characters that a JSON string can contain without `\\u` escapes."""
 
 JSON_UNESCAPED: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
-"""What a JSON string can hold without any escape."""
+"""The characters that a JSON string can contain without any escape."""
 
 
 def holds(ranges: Ranges, code: int) -> bool:
@@ -37,7 +37,7 @@ def holds(ranges: Ranges, code: int) -> bool:
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
-    """Characters that are in any of the sets."""
+    """The characters that are in any of the sets."""
     if len(sets) == 1 and isinstance(sets[0], tuple) and len(sets[0]) == 1:
         return sets[0]
     merged: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
 
 @kept
 def intersect(left: Ranges, right: Ranges) -> Ranges:
-    """Characters that are in both sets."""
+    """The characters that are in both sets."""
     found: list[tuple[int, int]] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -67,7 +67,7 @@ def intersect(left: Ranges, right: Ranges) -> Ranges:
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """Characters that are not in the set."""
+    """The characters that are not in the set."""
     result, start = [], 0
     for low, high in ranges:
         if start < low:
@@ -81,7 +81,8 @@ def complement(ranges: Ranges) -> Ranges:
 @quick
 @dataclass(frozen=True)
 class CharSet:
-    """A character class: `inner` is in it in every dialect, `outer` in some; inner ⊆ outer."""
+    """A character class. Every dialect has the characters of `inner` in it, some dialect those of
+    `outer`; inner ⊆ outer."""
 
     inner: Ranges
     outer: Ranges
@@ -97,7 +98,7 @@ class CharSet:
 
 
 def exactly(*ranges: tuple[int, int]) -> CharSet:
-    """The set of these ranges, which is the same in every dialect."""
+    """The set of these ranges, the same in every dialect."""
     found = ranges if len(ranges) == 1 else union(ranges)
     return CharSet(found, found)
 
@@ -124,7 +125,7 @@ _ZEROS = (
     0x1FBF0,
 )
 _DIGITS_OF_SOME = (*((zero, zero + 9) for zero in _ZEROS), (0x10000, 0x1EFFF))
-"""Decimal digits of other scripts; the last range has scripts that are still being added."""
+"""Decimal digits of other scripts; the last range has scripts to which digits are still added."""
 _NO_WORD = (
     *((0x80, 0xA9), (0xAB, 0xB1), (0xB4, 0xB4), (0xB6, 0xB8), (0xBB, 0xBB), (0xBF, 0xBF)),
     *((0xD7, 0xD7), (0xF7, 0xF7), (0x2010, 0x203E), (0x2041, 0x2053), (0x2055, 0x205E)),
@@ -132,7 +133,7 @@ _NO_WORD = (
     *((0x3008, 0x3020), (0x3030, 0x3030), (0xFF01, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF3E)),
     *((0xFF5B, 0xFF65), (0x1F000, 0x1F0FF), (0x1F300, 0x1F6FF), (0x1F900, 0x1FAFF)),
 )
-"""Punctuation, symbols and emoji, which are in no dialect's `\\w`; not all that there are."""
+"""Punctuation, symbols and emoji that are in no dialect's `\\w`; a part of all such characters."""
 
 DIGIT = CharSet(union([_DIGITS]), union([_DIGITS], _DIGITS_OF_SOME))
 SPACE = CharSet(union(_SPACES), union(_SPACES, _SPACES_OF_SOME))

@@ -11,7 +11,8 @@ from specguide.guided.regex.reader import Reader
 
 _LONGEST_CODE = 7
 _SECOND_HALVES = tuple(f"\\u{one}{two}" for one in "dD" for two in "cdefCDEF")
-"""How the escape begins that is one character with the half of a pair before it."""
+"""The beginnings of the escape that forms one character together with the surrogate half before
+it."""
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _LONGEST_POSIX = len("[:^xdigit:]")
 _LONGEST_PROPERTY = 50
@@ -20,12 +21,12 @@ _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 
 @lru_cache(maxsize=4096)
 def one(code: int) -> CharSet:
-    """One character."""
+    """The set of one character."""
     return exactly((code, code))
 
 
 def read_class(reader: Reader) -> CharSet:
-    """The characters of a class, whose `[` is read."""
+    """The characters of a class whose `[` was read."""
     negated = reader.skip("^")
     if reader.peek() == "]":
         raise reader.malformed("an empty character class (write \\] for the bracket)")
@@ -41,8 +42,8 @@ def read_class(reader: Reader) -> CharSet:
 
 
 def _range(reader: Reader, low: CharSet) -> CharSet:
-    """The characters from `low` to what is behind the dash that comes next; `low` alone where that
-    is no character: "a-\\d" is the letter, the dash and the digits."""
+    """The characters from `low` to the end of the range, whose dash comes next. `low` alone where
+    no character ends it: "a-\\d" is the letter, the dash and the digits."""
     before = reader.pos
     reader.take()
     high = _class_item(reader)
@@ -64,8 +65,8 @@ def _class_item(reader: Reader) -> CharSet:
 
 
 def _refused_item(text: str) -> str | None:
-    """What begins a text inside a class that only some engines take for more than its characters;
-    None for what all take for these."""
+    """Inside a class: the construct that a text begins with, where only some engines read it as
+    more than its characters; else None."""
     if text.startswith("&&["):
         return "an intersection of classes"
     name, closed, _ = text.removeprefix("[:").partition(":]")
@@ -74,7 +75,7 @@ def _refused_item(text: str) -> str | None:
 
 
 def read_escape(reader: Reader, in_class: bool) -> CharSet:
-    """The characters that an escape stands for, whose backslash is read."""
+    """The characters of an escape whose backslash was read."""
     char = reader.take()
     if char in _CLASSES:
         return _CLASSES[char]
@@ -97,7 +98,7 @@ def read_escape(reader: Reader, in_class: bool) -> CharSet:
 
 
 def _property(reader: Reader, negated: bool) -> CharSet:
-    """The characters of a Unicode property, or all others, whose `{` is read."""
+    """The characters of a Unicode property, or all others, where its `{` was read."""
     name, closed, _ = reader.peek(_LONGEST_PROPERTY).partition("}")
     found = unicode_property(name) if closed else None
     if found is None:
@@ -111,8 +112,8 @@ def _property(reader: Reader, negated: bool) -> CharSet:
 
 
 def _refused(char: str) -> str | None:
-    """What the escape of a character would be, which no backend enforces; None for the character
-    itself."""
+    """What the escape of a character would mean, where no backend enforces it; None where it means
+    the character itself."""
     if char == "B":
         return "a place without a word boundary, which engines read differently,"
     if char in "pP":

@@ -1,5 +1,5 @@
-"""Owns the decimal numerals without a sign between two bounds as trees, digit by digit: nothing is
-rounded."""
+"""Owns trees of the decimal numerals between two bounds, without signs. They are built digit by
+digit, so nothing is rounded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from specguide.guided.regex.tree import (
 )
 
 MAX_DIGITS = 308
-"""Numbers with no more digits before the point are doubles without a doubt."""
+"""Numbers with at most this many digits before the point are certainly in a double's range."""
 _GREATEST = 10**MAX_DIGITS - 1
 
 Bound = tuple[Decimal, bool]
-"""A number, and whether it is itself left out."""
+"""A number, and whether the bound excludes it."""
 
 
 @lru_cache(maxsize=100)
@@ -41,7 +41,7 @@ _POINT = literal(".")
 
 @lru_cache(maxsize=1024)
 def whole_numbers(first: int, last: int) -> Regex:
-    """The integers from `first` ≥ 0 to `last`, of 308 digits at most."""
+    """The integers from `first` ≥ 0 to `last`, with at most 308 digits."""
     last = min(last, _GREATEST)
     if first > last:
         return NOTHING
@@ -50,7 +50,7 @@ def whole_numbers(first: int, last: int) -> Regex:
 
 
 def _without_zero(first: int, last: int) -> Iterator[Regex]:
-    """The integers from `first` ≥ 1, which may be above `last`, by their lengths."""
+    """The integers from `first` ≥ 1 to `last`, by their lengths; none where `first` is greater."""
     shortest, longest = len(str(first)), len(str(last))
     if shortest == longest:
         if first <= last:
@@ -71,7 +71,7 @@ def _of_lengths(shortest: int, longest: int) -> Regex:
 
 
 def _same_length(low: str, high: str) -> Iterator[Regex]:
-    """Strings of as many digits from `low` to `high`."""
+    """Strings of digits from `low` to `high`, which have the same length."""
     shared = next(
         (i for i, (one, other) in enumerate(zip(low, high, strict=True)) if one != other), len(low)
     )
@@ -96,7 +96,7 @@ def _times(count: int) -> Regex:
 
 
 def _run(digits: str) -> Regex:
-    """The digits themselves; the zeros they begin with as a repetition."""
+    """The digits themselves; four leading zeros or more as a repetition."""
     zeros = len(digits) - len(digits.lstrip("0"))
     return (
         literal(digits)
@@ -106,14 +106,14 @@ def _run(digits: str) -> Regex:
 
 
 def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Regex:
-    """The numerals without an exponent from `low` to `high`. is_fraction: of no integers"""
+    """The numerals without exponents from `low` to `high`. is_fraction: leave out integers"""
     low_whole, low_part = _parts(low[0])
     high_whole, high_part = _parts(high[0])
     at_low, at_high = (low_part, low[1]), (high_part, high[1])
     at_first, at_last = (whole_numbers(number, number) for number in (low_whole, high_whole))
     if high_whole == low_whole:
         return concat(at_first, fraction_part(at_low, at_high, is_fraction))
-    is_whole = at_low == ("", False)  # all that begins with it is meant
+    is_whole = at_low == ("", False)  # with no further bound on its fractions
     between = whole_numbers(low_whole + (not is_whole), high_whole - 1)
     return either(
         [
@@ -125,26 +125,25 @@ def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Regex:
 
 
 def _parts(number: Decimal) -> tuple[int, str]:
-    """What is before the point, and the digits behind it without zeros at their end."""
+    """The part before the point, and the digits behind it without trailing zeros."""
     whole, _, part = f"{number:f}".partition(".")
     return int(whole), part.rstrip("0")
 
 
 End = tuple[str, bool] | None
-"""Digits behind the point that are the least or the greatest, and whether they are themselves left
-out."""
+"""The least or the greatest digits behind the point, and whether they are excluded."""
 
 
 def fraction_part(low: End, high: End, is_fraction: bool) -> Regex:
-    """A point and digits between two ends, or nothing. is_fraction: not all of them are zeros"""
+    """A point and digits between two ends, or nothing. is_fraction: not all digits are zeros"""
     is_least, is_greatest = low is None or low == ("", False), high == ("", True)
     bare = [EMPTY] if is_least and not is_greatest and not is_fraction else []
     return either([*bare, concat(_POINT, either(_digits_between(low, high, is_fraction)))])
 
 
 def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Regex]:
-    """The digits of `fraction_part` behind the point: alternatives with a beginning each. Digits
-    that are so far those of an end lead on to longer beginnings."""
+    """The digits behind the point in `fraction_part`, as alternatives with different beginnings.
+    Digits that are still equal to those of an end lead to longer beginnings."""
     todo = [("", low, high)]
     for beginning, least, greatest in todo:
         least = None if least == ("", False) else least
@@ -167,8 +166,8 @@ def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Regex]:
 
 
 def _next(least: End, greatest: End) -> Iterator[tuple[int, End, End]]:
-    """Each digit that may come, with the ends of what is behind it; None for an end that it has
-    left behind."""
+    """Each digit that may come next, with the ends for the digits behind it; None for an end that
+    no longer matters."""
     first = int(least[0][:1] or "0") if least is not None else 0
     last = int(greatest[0][0]) if greatest is not None else 9
     for digit in range(first, last + 1):
@@ -180,7 +179,7 @@ def _next(least: End, greatest: End) -> Iterator[tuple[int, End, End]]:
 
 
 def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[Regex]:
-    """What begins with a digit that leaves both ends behind."""
+    """The alternatives that continue with a digit behind which neither end matters."""
     digits = [digit for digit, *ends in _next(least, greatest) if ends == [None, None]]
     if needed and digits and digits[0] == 0:
         yield concat(_run(beginning), digit_from(0, 0), _NOT_ZERO)

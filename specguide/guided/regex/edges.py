@@ -1,5 +1,5 @@
-"""Owns the texts of a regular expression that begin, or end, with a character of a set: what a
-lookahead or a lookbehind of one character lets pass."""
+"""Owns the texts of a regular expression that begin, or end, with a character of a set: those that
+a lookahead or lookbehind of one character allows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MAX_WAYS = 8
 
 def passed(node: Regex, look: Look) -> Regex | None:
     """The texts of a tree without anchors that a lookahead at its start, or a lookbehind at its
-    end, lets pass; None where that is not plain. Beside a lookbehind the tree may have lookaheads,
-    which stay, if it matches no empty text."""
+    end, allows; None where that is not simple. Beside a lookbehind the tree may have lookaheads,
+    which stay, if it does not match the empty text."""
     if not isinstance(look.node, Chars):
         return None
     seen = look.node.chars
@@ -37,8 +37,8 @@ def passed(node: Regex, look: Look) -> Regex | None:
 
 
 def _edged(node: Regex, chars: CharSet, *, at_start: bool) -> Regex | None:
-    """The texts of a tree whose first character, or last one, is of a set; None where that is not
-    plain."""
+    """The texts of a tree whose first or last character is in a set; None where that is not
+    simple."""
     spend(8)
     match node:
         case Chars(allowed):
@@ -72,7 +72,7 @@ def _edged_sequence(items: tuple[Regex, ...], chars: CharSet, *, at_start: bool)
         ways.append(concat(part, *rest) if at_start else concat(*rest, part, *ahead))
         if least_length(edge) > 0:
             return either(ways)
-        if has_look(edge):  # which asks something where it is empty, too
+        if has_look(edge):  # it asks something even where it matches the empty text
             return None
-        items = rest  # the edge is empty
+        items = rest  # the other case: the edge is empty
     return None if items else either(ways)

@@ -1,4 +1,4 @@
-"""Owns the way from an automaton back to a tree (state elimination; Brzozowski and McCluskey
+"""Owns the conversion of an automaton to a tree (state elimination; Brzozowski and McCluskey
 1963)."""
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from specguide.guided.regex.tree import (
 
 MAX_SIZE = 4_000
 MAX_NESTED = 75
-"""Most groups inside each other: the libraries read no more than 80, and `parse` no more than
-100."""
+"""Most groups inside each other: the libraries read at most 80, and `parse` at most 100."""
 
 
 def tree_of(edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> Regex:
-    """The tree of the texts that an automaton matches, by the edges of each of its states. Raises
+    """The tree of the texts that an automaton matches. edges: the edges of each state. Raises
     UnsupportedRegex where it is too large."""
     return _Elimination(edges, accepting).run()
 
 
 class _Elimination:
-    """The way back to a tree: states are taken out one by one, and what led through them is written
-    on the edges."""
+    """The conversion: states are removed one by one, and the ways through them become labels of
+    edges."""
 
     def __init__(self, all_edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> None:
         self._out: dict[int, dict[int, Regex]] = defaultdict(dict)
@@ -78,7 +77,7 @@ class _Elimination:
             self._into[to].discard(state)
 
     def _join(self, source: int, to: int, node: Regex) -> None:
-        """Adds a way from one state to another."""
+        """Add a way from one state to another."""
         known = self._out[source].get(to)
         self._out[source][to] = joined = node if known is None else _either(known, node)
         self._into[to].add(source)
@@ -89,8 +88,8 @@ class _Elimination:
             )
 
     def _size(self, node: Regex) -> tuple[int, int]:
-        """How many nodes a tree has, where one that stands in it twice counts twice, and how deep
-        its groups stand inside each other."""
+        """Number of a tree's nodes, each counted as often as it occurs, and how deeply its groups
+        are nested."""
         if id(node) not in self._sizes:
             spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
             inside: Iterable[Regex] = ()
@@ -109,14 +108,14 @@ class _Elimination:
 
 
 def _is_group(node: Regex, around: Regex) -> bool:
-    """Whether a node is written as a group where it is a part of the node around it."""
+    """Whether a node is written as a group inside the node around it."""
     if isinstance(around, Repeat):
         return not isinstance(node, Chars)
     return isinstance(around, Concat) and isinstance(node, Either)
 
 
 def _either(left: Regex, right: Regex) -> Regex:
-    """As `either` of a tree, without what is in it twice."""
+    """See `either` of a tree; duplicates are removed."""
     items = tuple(
         dict.fromkeys(
             item

@@ -1,5 +1,5 @@
-"""Owns with which characters the texts of a regular expression begin: mostly that tells at once
-that a text, or another expression, has nothing in common with it."""
+"""Owns the first characters of a regular expression's texts: they mostly suffice to see that a
+text, or another expression, has nothing in common with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from specguide.guided.regex.tree import Both, Chars, Concat, Either, Regex, Repe
 @quick
 @dataclass(frozen=True)
 class First:
-    """The characters with which texts of a tree may begin, in every dialect, and whether one of
-    them may be empty."""
+    """The characters with which texts of a tree may begin, in every dialect, and whether one of the
+    texts may be empty."""
 
     chars: Ranges
     may_be_empty: bool
 
     def begins(self, text: str) -> bool:
-        """Whether one of the texts may be this one, as far as its beginning tells."""
+        """Whether `text` may be one of the texts, by its first character."""
         return holds(self.chars, ord(text[0])) if text else self.may_be_empty
 
     def __and__(self, other: First) -> First:

@@ -1,7 +1,7 @@
-"""Owns letters: characters are the same letter where no state of the automata tells them apart.
+"""Owns letters: classes of characters that no state of the automata distinguishes.
 
-So a state is a row: for each letter, the state that it leads to. To follow and to compare whole
-rows takes a small part of the time that edges take one by one.
+With letters, a state is a row: for each letter, the state to which it leads. Following and
+comparing whole rows takes a small part of the time that single edges would take.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.tree import UnsupportedRegex
 
 Edge = tuple[int, int, int]
-"""First code point, last code point, and the state that both and all between them lead to."""
+"""First code point, last code point, and the state to which these and all between them lead."""
 Row = tuple[int, ...]
-"""A state: for each letter, the state that it leads to, or NOWHERE."""
+"""A state: for each letter, the state to which it leads, or NOWHERE."""
 
 NOWHERE = -1
-"""Where a letter leads if no text may go on with it."""
+"""The target of a letter with which no text can continue."""
 _BEHIND_ALL = 0x110000
 _MOST_PLACES = 4_000_000
-"""Of rows before letters are made fewer: 32 MB."""
+"""Most entries of rows before letters are merged: 32 MB."""
 _second, _target = itemgetter(1), itemgetter(2)
 
 
 class Alphabet(NamedTuple):
-    """Which letter each character is. Letters are numbered in the order of their first characters.
+    """The letter of each character. Letters are numbered in the order of their first characters.
 
     starts:  code points at which ranges of characters begin, ascending from 0
-    letters: for each of these ranges, its letter
+    letters: the letter of each of these ranges
     """
 
     starts: tuple[int, ...] = (0,)
@@ -43,7 +43,7 @@ class Alphabet(NamedTuple):
         return self.letters[bisect_right(self.starts, code) - 1]
 
     def edges(self, row: Row) -> tuple[Edge, ...]:
-        """The edges of a state, sorted; neighbours that lead to the same state are one edge."""
+        """The edges of a state, sorted; neighbours with the same target are one edge."""
         spend(1 + len(self.starts) // 8)
         ends = (*self.starts[1:], _BEHIND_ALL)
         ranges = zip(self.starts, ends, map(row.__getitem__, self.letters), strict=True)
@@ -58,7 +58,7 @@ class Alphabet(NamedTuple):
 def fewest_letters(
     alphabet: Alphabet, rows: Sequence[Sequence[int]]
 ) -> tuple[Alphabet, tuple[Row, ...]]:
-    """The same states over as few letters and ranges as there can be."""
+    """The same states over as few letters and ranges as possible."""
     if not rows:
         return Alphabet(), ()
     spend(1 + len(rows) * (1 + len(rows[0]) // 16) + len(alphabet.starts) // 8)
@@ -73,9 +73,8 @@ def fewest_letters(
 def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]:
     """The alphabet of some states, and the row of each state.
 
-    edges: of each state; those of one state have no character in common
-
-    Raises UnsupportedRegex where states tell too many characters apart.
+    edges: the edges of each state, which share no character
+    Raises UnsupportedRegex where states distinguish too many characters.
     """
     all_edges = [tuple(found) for found in edges]
     starts = sorted({0}.union(*((low, high + 1) for found in all_edges for low, high, _ in found)))
@@ -96,9 +95,9 @@ def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]
 
 
 class SideBySide:
-    """Several automata that are followed at once, over one alphabet.
+    """Several automata that are followed at the same time, over one alphabet.
 
-    alphabet: its letters are characters that none of the automata tells apart
+    alphabet: its letters are classes of characters that none of the automata distinguishes
     """
 
     def __init__(self, automata: Sequence[tuple[Alphabet, Sequence[Row]]]) -> None:
@@ -118,12 +117,14 @@ class SideBySide:
         self._num_steps = len(automata) * (2 + len(numbers) // 4)
 
     def after(self, states: Iterable[int]) -> Iterator[tuple[int, ...]]:
-        """For each letter, where it leads from these states, one of each automaton."""
+        """For each letter, the states to which it leads from these states, one state of each
+        automaton."""
         spend(self._num_steps)
         return zip(*map(self._row, count(), states), strict=True)
 
     def live_after(self, states: tuple[int, ...]) -> frozenset[tuple[int, ...]]:
-        """Where letters lead from these states with which each automaton goes on."""
+        """The states to which letters lead from these states, without those where some automaton
+        can no longer match."""
         if states in self._live:
             spend(self._num_steps)
         else:
@@ -132,7 +133,7 @@ class SideBySide:
         return self._live[states]
 
     def _row(self, number: int, state: int) -> Row:
-        """The row of a state of one of the automata, over the letters of all."""
+        """The row of a state of one automaton, over the common letters."""
         known = self._rows[number]
         if state not in known:
             own = self._own_rows[number][state]

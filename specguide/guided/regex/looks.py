@@ -1,5 +1,5 @@
-"""Owns what a lookahead asks of the text before it, and a lookbehind of the text behind it: that is
-asked beside them, so that each looks to one side alone."""
+"""Owns constraints of a lookahead on the text before it, and of a lookbehind on the text behind it:
+they are moved out, so that each looks to one side only."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _BEYOND = (
 
 
 def written_out(node: Regex) -> Regex:
-    """A tree of the same texts, in which what looks beyond one time of a repetition stands once for
-    each of its times, where these are few."""
+    """A tree of the same texts. Where lookarounds reach beyond one time of a repetition, and its
+    times are few, the times are written out."""
     spend()
     match node:
         case Concat(items) | Either(items):
@@ -53,13 +53,13 @@ def written_out(node: Regex) -> Regex:
 
 
 def one_sided(node: Regex, *, at_start: bool) -> Regex:
-    """A tree of the same texts whose lookaheads ask nothing of what is before them, and whose
-    lookbehinds nothing of what is behind them.
+    """A tree of the same texts in which lookaheads do not depend on the text before them, nor
+    lookbehinds on the text behind them.
 
-    at_start: whether it begins with the text; lookaheads there stay as they are, since there is
-              nothing before them
+    at_start: whether the tree is at the start of the text; lookaheads there stay, since nothing is
+              before them
 
-    Raises UnsupportedRegex where what they ask cannot be told apart.
+    Raises UnsupportedRegex where the two sides cannot be separated.
     """
     spend()
     match node:
@@ -74,7 +74,7 @@ def one_sided(node: Regex, *, at_start: bool) -> Regex:
         case Either(items):
             return Either(tuple(one_sided(item, at_start=at_start) for item in items))
         case Repeat(Concat((*looks, Chars())), _, None) if at_start and _are_ahead(looks):
-            return node  # which is asked of the whole text
+            return node  # they apply to the whole text
         case Repeat(item, least, most):
             return Repeat(one_sided(item, at_start=at_start and most == 1), least, most)
     return node
@@ -85,7 +85,7 @@ def _are_ahead(looks: list[Regex]) -> bool:
 
 
 def _one_sided(look: Look) -> Regex:
-    """A lookahead or lookbehind with what it asks of the other side beside it."""
+    """A lookahead or lookbehind, with its constraints on the other side moved beside it."""
     ways = list(islice(_ways(one_sided(look.node, at_start=False), look.behind), _MAX_WAYS + 1))
     if len(ways) > _MAX_WAYS:
         raise UnsupportedRegex(_BEYOND)
@@ -97,7 +97,7 @@ def _one_sided(look: Look) -> Regex:
 
 
 def _failed(asked: Regex) -> Regex:
-    """Where an anchor, a lookahead or a lookbehind does not match."""
+    """Matches where an anchor, a lookahead or a lookbehind does not match."""
     if isinstance(asked, Look):
         return replace(asked, negative=not asked.negative)
     assert isinstance(asked, Anchor)
@@ -105,8 +105,8 @@ def _failed(asked: Regex) -> Regex:
 
 
 def _ways(node: Regex, behind: bool) -> Iterator[tuple[tuple[Regex, ...], Regex]]:
-    """The ways to match what is looked at, and of each what it asks of the other side. Raises
-    UnsupportedRegex where that stands not at the edge."""
+    """The ways to match the content of a lookaround, each with its constraints on the other side.
+    Raises UnsupportedRegex where such a constraint is not at the edge."""
     items = node.items if isinstance(node, Concat) else (node,)
     spend(1 + len(items))
     if not items or _stays(node, behind):
@@ -130,15 +130,15 @@ def _ways(node: Regex, behind: bool) -> Iterator[tuple[tuple[Regex, ...], Regex]
 
 
 def _stays(node: Regex, behind: bool) -> bool:
-    """Whether what is looked at plainly asks nothing of the other side."""
+    """Whether the content of a lookaround certainly does not depend on the other side."""
     if has_anchor(node, not behind):
         return False
     return stays_inside(node, *((math.inf, 0) if behind else (0, math.inf)))
 
 
 def stays_inside(node: Regex, before: float = 0, after: float = 0) -> bool:
-    """Whether all that is looked at from inside a tree is plainly in what the tree matches, or in
-    so many characters before or after it."""
+    """Whether all lookarounds inside a tree certainly see only what the tree matches, and `before`
+    and `after` characters around that."""
     if isinstance(node, Repeat):
         beside = (before, after)
         if node.most != 1:
@@ -159,18 +159,18 @@ def stays_inside(node: Regex, before: float = 0, after: float = 0) -> bool:
 
 
 def _reach(node: Regex) -> float:
-    """Most characters that are looked at."""
+    """Most characters of a lookaround's content."""
     return greatest_length(node) if is_plain(node) else math.inf
 
 
 def is_plain(node: Regex) -> bool:
-    """Whether it asks nothing of what stands around its text."""
+    """Whether it does not depend on what is around its text."""
     return not (has_look(node) or has_anchor(node, True) or has_anchor(node, False))
 
 
 def has_anchor(node: Regex, at_start: bool) -> bool:
     left = [node]
-    for one in left:  # which grows
+    for one in left:  # it grows
         if isinstance(one, (Concat, Either)):
             left += one.items
         elif isinstance(one, Repeat):
@@ -182,7 +182,7 @@ def has_anchor(node: Regex, at_start: bool) -> bool:
 
 
 def has_look(node: Regex, *, behind: bool = False) -> bool:
-    """Whether something is looked at from inside a tree; `behind`: by a lookbehind."""
+    """Whether a tree has a lookaround inside; `behind`: a lookbehind."""
     match node:
         case Concat(items) | Either(items):
             return any(has_look(item, behind=behind) for item in items)

@@ -1,7 +1,7 @@
-"""Owns the smallest form of an automaton: states that no text tells apart are one state.
+"""Owns the minimization of automata: states that no text distinguishes become one state.
 
-Where no state leads back to itself, one pass from the ends on finds them. Else it begins with few
-blocks of states and divides them until the states of each block lead into the same blocks
+Without loops, one pass backwards from the accepting states finds them. Else it begins with few
+blocks of states, and divides blocks until all states of a block lead into the same blocks
 (partition refinement; Hopcroft 1971).
 """
 
@@ -19,7 +19,7 @@ def minimal_rows(
 ) -> tuple[list[Row], frozenset[int]]:
     """The rows of the smallest automaton for the same texts, and its accepting states.
 
-    States that lead to no end are left out. Without rows there is no text.
+    States from which no accepting state is reached are left out. Without rows it matches no text.
     """
     if not rows:
         return [], frozenset()
@@ -42,7 +42,8 @@ def minimal_rows(
 
 
 def lengths_to_end(rows: Sequence[Sequence[int]], accepting: Iterable[int]) -> dict[int, int]:
-    """For each state that leads to an end, the characters of the shortest text that does."""
+    """For each state from which an accepting state is reached, the length of the shortest text to
+    it."""
     spend(sum(map(len, rows)) // 4)
     return _distances(_sources(enumerate(map(set, rows))), set(accepting))
 
@@ -53,17 +54,17 @@ def _blocks_without_loops(
     sources: Mapping[int, Sequence[int]],
     num_left: list[int],
 ) -> dict[int, int] | None:
-    """The block of each state, NOWHERE for states that lead to no end; None where some state leads
-    back to itself.
+    """The block of each state, NOWHERE for states from which no accepting state is reached; None
+    where there is a loop.
 
-    Where none does, all that a state leads to comes before it, and equal rows are one block.
-
-    num_left: how many states each one leads to
+    Without loops all targets of a state are done before it, and states with equal rows are one
+    block.
+    num_left: number of targets of each state
     """
     found = {NOWHERE: NOWHERE}
     known = {(False, (NOWHERE,) * len(rows[0])): NOWHERE}
     todo = [NOWHERE]
-    for target in todo:  # which grows
+    for target in todo:  # it grows
         for state in sources[target]:
             num_left[state] -= 1
             if not num_left[state]:
@@ -77,8 +78,8 @@ def _blocks_without_loops(
 def _blocks_with_loops(
     rows: Sequence[Sequence[int]], distances: Mapping[int, int]
 ) -> dict[int, int]:
-    """The same for any states. distances: characters to the nearest end, of those that lead to
-    one"""
+    """See above, for any states. distances: characters to the nearest accepting state, of states
+    from which one is reached"""
     kept = {NOWHERE: NOWHERE} | dict.fromkeys(range(len(rows)), NOWHERE)
     kept.update(zip(distances, distances, strict=True))
     live = {
@@ -94,7 +95,8 @@ def _blocks_with_loops(
 
 
 def _distances(sources: Mapping[int, Sequence[int]], accepting: set[int]) -> dict[int, int]:
-    """For each state that leads to an end, the number of characters to the nearest one."""
+    """For each state from which an accepting state is reached, the number of characters to the
+    nearest."""
     distances = dict.fromkeys(accepting, 0)
     todo = deque(accepting)
     while todo:
@@ -107,8 +109,8 @@ def _distances(sources: Mapping[int, Sequence[int]], accepting: set[int]) -> dic
 
 
 def _sources(targets: Iterable[tuple[int, set[int]]]) -> dict[int, list[int]]:
-    """For each state, the states from which some letter leads to it. targets: of each state, those
-    that its letters lead to"""
+    """For each state, the states of which some letter leads to it. targets: for each state, the
+    states to which its letters lead"""
     sources: dict[int, list[int]] = defaultdict(list)
     for state, found in targets:
         for to in found:
@@ -117,12 +119,12 @@ def _sources(targets: Iterable[tuple[int, set[int]]]) -> dict[int, list[int]]:
 
 
 def _into(block_of: dict[int, int], row: Sequence[int]) -> Row:
-    """The row with blocks in the place of states."""
+    """The row with blocks in place of states."""
     return tuple(map(block_of.__getitem__, row))
 
 
 class _Blocks:
-    """Blocks of states, which are divided until the states of each lead into the same blocks.
+    """Blocks of states, which are divided until all states of a block lead into the same blocks.
 
     live:  rows of the states
     apart: states with different numbers here are in different blocks
@@ -136,10 +138,10 @@ class _Blocks:
         self._sources = _sources((state, set(row)) for state, row in live.items())
 
     def divide(self, states: Iterable[int]) -> set[int]:
-        """Divides the blocks of these states by where they lead.
+        """Divide the blocks of these states by where the states lead.
 
-        The states that are not given lead into the same blocks as all others of their own block.
-        Returns the states that now lead into other blocks than before: they are to be given next.
+        States that are not given must lead into the same blocks as all others of their block.
+        Returns the states that now lead into other blocks than before: give these next.
         """
         found: dict[int, dict[Row, list[int]]] = defaultdict(dict)
         for state in states:
@@ -151,9 +153,9 @@ class _Blocks:
         return {source for state in moved for source in self._sources[state]}
 
     def _split(self, block: int, parts: Mapping[Row, list[int]]) -> Iterator[int]:
-        """Makes each part of a block a block of its own; yields the states that have left it.
+        """Make each part of a block a block of its own. Yields the states that have left it.
 
-        If the parts are all of the block, the largest one stays.
+        Where the parts are the whole block, the largest one stays.
         """
         leaving = sorted(parts.values(), key=len)
         if sum(map(len, leaving)) == self._sizes[block]:

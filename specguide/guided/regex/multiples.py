@@ -1,4 +1,4 @@
-"""Owns the JSON numerals of a number's multiples, where the last digits say whether it is one."""
+"""Owns the JSON numerals of a number's multiples, for numbers where the last digits decide."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def multiples(step: Fraction) -> str | None:
 
 
 def num_places(step: Fraction) -> int | None:
-    """Digits behind the point that tell a number exactly; None where no number of them does."""
+    """Number of digits behind the point that write a number exactly; None where no number
+    suffices."""
     return _num_digits(step.denominator)
 
 
 def _num_digits(divisor: int) -> int | None:
-    """How many of a number's last digits say whether it is a multiple; None where they never do."""
+    """How many last digits of a number decide whether it is a multiple; None where they never
+    do."""
     rest, num_fives, num_twos = divisor, 0, 0
     while rest and rest % 5 == 0:
         rest, num_fives = rest // 5, num_fives + 1
@@ -45,7 +47,8 @@ def _num_digits(divisor: int) -> int | None:
 
 
 def _with_ending(ending: str, places: int) -> Iterator[str]:
-    """Numerals whose digits up to `places` behind the point end so, and go on with zeros."""
+    """Numerals whose digits up to `places` behind the point end with `ending`, and continue with
+    zeros."""
     point = max(0, len(ending) - places)
     in_whole, behind_point = ending[:point], ending[point:]
     num_free = places - len(behind_point)

@@ -1,9 +1,9 @@
-"""Owns nondeterministic automata: how a tree becomes one (Thompson 1968), and matching texts by
-one.
+"""Owns nondeterministic automata: their construction from a tree (Thompson 1968), and the matching
+of texts.
 
-A text is matched in steps linear in its length: all the states that it may have led to go along
-with it. Where a set of states leads is remembered, so that a deterministic automaton grows as far
-as texts need it.
+Matching takes steps linear in the text's length: it follows all states to which the text may have
+led. The target of a set of states is cached, so that a deterministic automaton grows as far as
+texts need it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MAX_STATES = 1_000_000
 
 
 class Nfa:
-    """A nondeterministic automaton: `moves` on characters, `skips` on none, from state 0 to state
-    `last`.
+    """A nondeterministic automaton from state 0 to state `last`: `moves` read a character, `skips`
+    none.
 
-    outer:       it matches what some dialect takes, not what all of them take
+    outer:       it matches what some dialect matches, not what all match
     most_states: raises UnsupportedRegex where it has more
-    longest:     it need be right for texts of up to so many characters only, and has no more copies
-                 of what repeats; then `right_up_to` says for which texts it is right
+    longest:     it need only be right for texts of up to this many characters, so repetitions get
+                 no more copies than that; `right_up_to` says for which lengths it is right
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Nfa:
         self.last = self._add(node, self._state())
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
-        """The states and where they lead without a character."""
+        """The states, and all that they reach without reading a character."""
         found = frozenset().union(*map(self._closure_of, states))
         spend(1 + len(found) // 4)
         return found
 
     def _closure_of(self, state: int) -> frozenset[int]:
-        """The closure of one state, which is asked for only when all moves are there."""
+        """The closure of one state. Call it only when all moves are there."""
         known = self._closures.get(state)
         if known is None:
             found, todo = {state}, [state]
@@ -73,7 +73,7 @@ class Nfa:
         return known
 
     def _state(self, num_edges: int = 0) -> int:
-        """Adds a state and returns its number. num_edges: of the edges that lead to it"""
+        """Add a state and return its number. num_edges: number of edges that lead to it"""
         spend(1 + num_edges)
         self.moves.append([])
         self.skips.append([])
@@ -85,7 +85,7 @@ class Nfa:
         return len(self.moves) - 1
 
     def _add(self, node: Regex, start: int) -> int:
-        """Adds `node` behind a state; the state where it ends."""
+        """Add `node` behind a state. Returns the state where it ends."""
         if isinstance(node, Chars):
             ranges = node.chars.outer if self._outer else node.chars.inner
             end = self._state(len(ranges))
@@ -120,7 +120,7 @@ class Nfa:
         end = self._state()
         for _ in range(most - least):
             self.skips[start].append(end)
-            entry = self._state()  # of its own: a loop inside the item must not lead back before it
+            entry = self._state()  # a new one: a loop inside the item must not lead back before it
             self.skips[start].append(entry)
             start = self._add(node.item, entry)
         self.skips[start].append(end)
@@ -140,7 +140,7 @@ class TextMatcher:
         self._known: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
-        """Whether it matches the whole text; in steps linear in the text, which are taken once."""
+        """Whether it matches the whole text, in steps linear in the text; cached."""
         if text not in self._known:
             self._known[text] = self._found_to_match(text)
         return self._known[text]
@@ -160,12 +160,12 @@ class TextMatcher:
 
 @kept
 def text_matcher(node: Regex) -> TextMatcher:
-    """The matcher of a tree; that of one that many objects of a schema ask for grows but once."""
+    """The matcher of a tree, shared by all objects of a schema that need it."""
     return TextMatcher(node)
 
 
 class _LazyAutomaton:
-    """A deterministic automaton whose states are made when a text comes to them."""
+    """A deterministic automaton whose states are made when a text reaches them."""
 
     def __init__(self, nfa: Nfa) -> None:
         self._nfa = nfa

@@ -1,9 +1,9 @@
-"""Owns the JSON numerals between two bounds as trees: exact for decimals of any length, and within
+"""Owns trees of the JSON numerals between two bounds: exact for decimals of any length, and within
 a double's range.
 
-Numerals without an exponent are told exactly. Of those with one there are the normalized ones,
-1.5e-07, of which an exponent's size decides. All comparing is done on decimal digits, so nothing is
-rounded. Source: RFC 8259, section 6.
+Numerals without exponents are complete. With exponents there are only normalized ones, such as
+1.5e-07, whose exponent tells their size. All comparisons use decimal digits, so nothing is rounded.
+Source: RFC 8259, section 6.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from specguide.guided.regex.tree import (
 )
 
 MAX_EXPONENT = 308
-"""Greatest exponent of normalized numerals; the greatest double has it."""
+"""Greatest exponent of normalized numerals, that of the greatest double."""
 _MIN_EXPONENT = -307
 _GREATEST_DOUBLE = Decimal(repr(sys.float_info.max)), False
 _LONG = 200
@@ -46,11 +46,10 @@ _EXACT = Context(prec=10_000, Emin=-100_000, Emax=100_000)
 @quick
 @dataclass(frozen=True)
 class Interval:
-    """Numbers between two bounds, None for none.
+    """The numbers between two bounds; None: no bound.
 
-    kind:   "number", "integer", or "fraction" for what is no integer
-    digits: most digits before the point, where a bound does not ask for more; larger numbers have
-            exponents
+    kind:   "number", "integer", or "fraction" for numbers that are not integers
+    digits: most digits before the point, unless a bound needs more; larger numbers have exponents
     """
 
     low: Bound | None = None
@@ -69,8 +68,8 @@ def numerals(interval: Interval) -> Regex:
 
 
 def endless_numerals(interval: Interval) -> Regex:
-    """As `numerals`, without exponents and of any length that the bounds allow. It has -0 only
-    where there is no bound at all. The kind is "number" or "integer"."""
+    """See `numerals`; without exponents and of any length within the bounds. It has -0 only where
+    there is no bound at all. The kind must be "number" or "integer"."""
     low, high, kind = interval.low, interval.high, interval.kind
     is_bounded = low is not None or high is not None
     positive = _endless(_higher(low, (Decimal(0), False)), high, kind)
@@ -79,7 +78,8 @@ def endless_numerals(interval: Interval) -> Regex:
 
 
 def _with_signs(positive: Regex, negative: Regex) -> Regex:
-    """Numerals, and those of negative numbers, whose sign is left out."""
+    """Numerals with and without a minus sign. negative: the unsigned numerals of negative
+    numbers"""
     if positive == negative:
         return concat(Repeat(literal("-"), 0, 1), positive)
     return either([positive, concat(literal("-"), negative)])
@@ -106,7 +106,7 @@ def _higher(bound: Bound | None, other: Bound) -> Bound:
 
 
 def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Regex:
-    """Numerals without a sign of the numbers from `low`, which is not negative."""
+    """Unsigned numerals of the numbers from `low`, which is not negative."""
     if high is not None and (high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1]))):
         return NOTHING
     longest = (Decimal(10 ** max(interval.digits, min(low[0].adjusted() + 2, MAX_DIGITS))), True)
@@ -129,8 +129,8 @@ def _integers(low: Bound, high: Bound) -> Regex:
 
 
 def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: int) -> Regex:
-    """Normalized numerals with an exponent; where all positive numbers are meant, others that are
-    small enough."""
+    """Normalized numerals with an exponent. If all positive numbers are in the interval, also
+    others with a small exponent."""
     greatest = _GREATEST_DOUBLE if high is None else min(high, _GREATEST_DOUBLE)
     if low[0] > greatest[0]:
         return NOTHING
@@ -142,8 +142,8 @@ def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: i
 
 
 def _all_with_exponents(digits: int) -> Iterator[Regex]:
-    """Any mantissa of `digits` before the point with a small exponent, and all that are
-    normalized."""
+    """All numerals with up to `digits` digits before the point and a small exponent, and all
+    normalized ones."""
     mantissa = concat(
         whole_numbers(0, 10 ** min(digits, _LONG) - 1), fraction_part(None, None, False)
     )
@@ -153,7 +153,7 @@ def _all_with_exponents(digits: int) -> Iterator[Regex]:
 
 
 def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) -> Iterator[Regex]:
-    """Numerals of a mantissa from 1 to below 10 and an exponent from `first` to `last`."""
+    """Numerals with a mantissa from 1 to below 10 and an exponent from `first` to `last`."""
     ten, one = (Decimal(10), True), (Decimal(1), False)
     at_low = first - 1 if low is None else low[0].adjusted()
     at_high = last + 1 if high is None else (first - 1 if high[0] == 0 else high[0].adjusted())
@@ -175,7 +175,7 @@ def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) ->
 
 @lru_cache(maxsize=1024)
 def _exponents(first: int, last: int) -> Regex:
-    """The exponents from `first` to `last`, with up to two zeros before them."""
+    """The exponents from `first` to `last`, with up to two leading zeros."""
     if first > last:
         return NOTHING
     zeros = Repeat(digit_from(0, 0), 0, 2)

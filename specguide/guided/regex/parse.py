@@ -1,11 +1,11 @@
-"""Owns how the regular expressions of guides are read: one dialect, into a tree whose meaning no
+"""Owns the reading of guides' regular expressions: one dialect, into a tree whose meaning no
 backend can change.
 
-The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
+The dialect is the regular part of what ECMA-262 and Python's `re` agree on: literals, classes,
 groups, alternatives, repetitions, the anchors `^` and `$`, lookaheads and lookbehinds, and word
-boundaries, which are both. Lazy repetitions describe the same strings as greedy ones. What is not
-regular or means different things to different engines (backreferences to many texts, flags but `i`
-and `s`) is refused by name.
+boundaries, which become lookarounds. Lazy repetitions describe the same strings as greedy ones.
+Constructs that are not regular, or that engines read differently, are refused by name
+(backreferences to many texts, flags except `i` and `s`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?
 
 
 def _sides(*, is_word: bool) -> Regex:
-    """A place behind a character of a word, and before none; or the other way round."""
+    """A position behind a word character and before none; or the other way round."""
     word = Chars(WORD)
     ahead = Look(word, negative=is_word, behind=False)
     return Concat((Look(word, negative=not is_word, behind=True), ahead))
@@ -64,7 +64,7 @@ _WORD_EDGE = Either((_sides(is_word=True), _sides(is_word=False)))
 
 
 def check_length(text: str) -> None:
-    """Raises UnsupportedRegex for a text that is longer than is read. Quick."""
+    """Raises UnsupportedRegex for a text that is too long to be read. Quick."""
     if len(text) > MAX_CHARS:
         raise UnsupportedRegex(
             f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long"
@@ -84,13 +84,13 @@ def parse(text: str) -> Regex:
 
 
 class _Parser(Reader):
-    """referred: numbers of the groups that something refers to"""
+    """referred: numbers of the groups to which something refers"""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.referred = set[int]()
         self._num_groups = 0
-        self._closed = dict[str, int]()  # numbers of groups, by number and name
+        self._closed = dict[str, int]()  # numbers of closed groups, by number and by name
         self._keeps_groups = any(sign in text for sign in _REFERENCES)
 
     def alternatives(self, depth: int) -> Regex:
@@ -105,7 +105,7 @@ class _Parser(Reader):
         items: list[Regex] = []
         while not self.at_end() and self.peek() not in "|)":
             item = self.repeated(self.atom(depth))
-            # twice the same anchor says nothing more
+            # a repeated anchor changes nothing
             if not (isinstance(item, Anchor) and items and items[-1] == item):
                 items.append(item)
         return items[0] if len(items) == 1 else Concat(tuple(items))
@@ -149,8 +149,8 @@ class _Parser(Reader):
         return low, high
 
     def count(self, start: int) -> str | None:
-        """What braces that begin at `start` hold; None where they are no repetition and stand for
-        themselves."""
+        """The text inside braces that begin at `start`; None where they are no repetition and stand
+        for themselves."""
         if self.text[start : start + 1] != "{":
             return None
         end = start + 1
@@ -189,11 +189,11 @@ class _Parser(Reader):
         return self.either_case(character(char))
 
     def either_case(self, item: Chars) -> Chars:
-        """A character; in the other case, too, where that makes no difference."""
+        """A character, with its other case where case is ignored."""
         return Chars(any_case(item.chars)) if self.ignores_case else item
 
     def group(self, depth: int) -> Regex:
-        """The group whose `(` is read."""
+        """The group whose `(` was read."""
         look = next(filter(self.skip, _LOOKS), None)
         if look is not None:
             return Look(self.inside(depth), negative="!" in look, behind="<" in look)
@@ -209,7 +209,7 @@ class _Parser(Reader):
         return self.captured(depth, None)
 
     def captured(self, depth: int, name: str | None) -> Regex:
-        """The group that has a number, and may have a name; what is before its text is read."""
+        """The group that has a number, and perhaps a name. All before its text was read."""
         self._num_groups += 1
         number = self._num_groups
         node = self.inside(depth)
@@ -220,7 +220,7 @@ class _Parser(Reader):
         return Group(node, number) if self._keeps_groups else node
 
     def name(self, end: str) -> str:
-        """A name, read with its end."""
+        """A name; its end is read, too."""
         name = self.text[self.pos : max(self.text.find(end, self.pos), self.pos)]
         if not name.isidentifier():
             raise self.malformed("a group without a proper name")
@@ -235,8 +235,8 @@ class _Parser(Reader):
         return self.text[start : self.pos]
 
     def reference(self, group: str) -> Regex:
-        """The backreference to a group of a number or name. Raises UnsupportedRegex where that is
-        not one group before it, which has come to its end."""
+        """A backreference to a group by number or name. Raises UnsupportedRegex unless that is
+        exactly one group, which is already closed."""
         number = self._closed.get(group, _AMBIGUOUS)
         if number == _AMBIGUOUS:
             raise self.unsupported(f"a backreference to {group!r}, which is no group before it,")
@@ -244,20 +244,20 @@ class _Parser(Reader):
         return Reference(number, self.ignores_case)
 
     def flagged(self, depth: int) -> Regex:
-        """The group whose `(?` is read, and flags come next."""
+        """The group whose `(?` was read; flags come next."""
         outside = self.flags
         while self.peek() in _FLAGS:
             self.flags |= {self.take()}
         if self.peek() not in (":", ")"):
             raise self.unsupported("a flag other than i and s")
-        if self.take() == ")":  # they hold to the end of the group around
+        if self.take() == ")":  # they apply up to the end of the group around them
             return EMPTY
         node = self.inside(depth)
         self.flags = outside
         return node
 
     def inside(self, depth: int) -> Regex:
-        """What a group holds; its `)` is read, too."""
+        """The content of a group; its `)` is read, too."""
         outside = self.flags
         node = self.alternatives(depth + 1)
         self.flags = outside

@@ -1,10 +1,9 @@
-"""Owns the Unicode properties that regular expressions ask for: `\\p{Lu}`, `\\p{Script=Greek}`,
-`\\p{Emoji}`.
+"""Owns the Unicode properties in regular expressions: `\\p{Lu}`, `\\p{Script=Greek}`, `\\p{Emoji}`.
 
-Engines have different versions of Unicode. What is in a set in every dialect are characters of
-Unicode 12.1 of which no later version says anything else; what is in it in some dialect is all
-else that a version may put there. Categories and names are Python's (`unicodedata`); emoji are
-those of emoji-data.txt (UTS #51), and names of properties those of ECMA-262.
+Engines have different versions of Unicode. A set has in every dialect those characters of Unicode
+12.1 that later versions have not changed, and in some dialect all others that a version may put
+there. Categories and names are Python's (`unicodedata`), emoji are those of emoji-data.txt (UTS
+#51), and names of properties those of ECMA-262.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from specguide.guided.regex.charset import (
 
 
 def _ranges(text: str) -> Ranges:
-    """Ranges that are written in hexadecimal digits."""
+    """Ranges written in hexadecimal digits."""
     pairs = (item.partition("-") for item in text.split())
     return tuple((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
 
@@ -44,7 +43,7 @@ _UNSETTLED = _ranges(
 )
 """Characters that are not in Unicode 12.1 or that a later version has changed, and rare ones."""
 _OF_SEVERAL_SCRIPTS = _ranges("374 640 64b-655 670 951-954")
-"""Characters whose names begin with a script that is not theirs alone."""
+"""Characters whose name begins with a script, but which other scripts use, too."""
 _EMOJI = _ranges(
     "23 2a 30-39 a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 "
     "23f8-23fa 24c2 25aa-25ab 25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d "
@@ -102,7 +101,8 @@ _BINARY = {
     "Lowercase": (("Ll",), ("L", "M", "Nl", "So")),
     "Uppercase": (("Lu",), ("L", "M", "Nl", "So")),
 }
-"""For each, the categories of which all characters have it, and those of which others may."""
+"""For each property, the categories of which all characters have it, and those of which others
+may."""
 _CATEGORIES = {
     **{"L": "Letter", "Lu": "Uppercase_Letter", "Ll": "Lowercase_Letter", "Lt": "Titlecase_Letter"},
     **{"Lm": "Modifier_Letter", "Lo": "Other_Letter", "M": "Mark", "Mn": "Nonspacing_Mark"},
@@ -138,8 +138,7 @@ _STEPS_A_RANGE = 2
 
 
 def unicode_property(text: str) -> CharSet | None:
-    """The characters of a property, which is written as ECMA-262 has it; None for an unknown
-    one."""
+    """The characters of a property, named as in ECMA-262; None for an unknown property."""
     found = _property(text)
     if found is not None:
         spend(_STEPS_A_RANGE * (1 + len(found.inner) + len(found.outer)))
@@ -171,13 +170,13 @@ def _property(text: str) -> CharSet | None:
 
 
 def _settled(*categories: str) -> Ranges:
-    """The characters of some categories, such as "L" or "Lu", in every version."""
+    """The characters that have some categories, such as "L" or "Lu", in every version."""
     known = _by_category().items()
     return union(*(found for category, found in known if category.startswith(categories)), ())
 
 
 def _maybe(*categories: str) -> Ranges:
-    """All that may be of these categories in some version."""
+    """All characters that may have these categories in some version."""
     known = _by_category().items()
     others = union(*(found for one, found in known if not one.startswith(categories)))
     return complement(others)
@@ -194,7 +193,7 @@ def _by_category() -> dict[str, Ranges]:
 
 
 def _of_script(script: str) -> CharSet:
-    """The letters and marks of a script by their names."""
+    """The letters and marks of a script, found by their names."""
     starts = "CJK UNIFIED IDEOGRAPH-" if script == "Han" else f"{script.upper()} "
     inner = [
         (code, code)

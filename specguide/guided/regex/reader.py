@@ -1,4 +1,4 @@
-"""Owns the way through the text of a regular expression, and the errors that name a position in
+"""Owns the position in the text of a regular expression while it is read, and the errors that name
 it."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from specguide.guided.regex.tree import RegexError, UnsupportedRegex
 
 
 class Reader:
-    """A text and how far it has been read. flags: letters of those that hold for what comes next"""
+    """A text, and how far it has been read. flags: letters of the flags that apply from here on"""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -16,11 +16,11 @@ class Reader:
 
     @property
     def ignores_case(self) -> bool:
-        """Whether what comes next does."""
+        """Whether case is ignored from here on."""
         return "i" in self.flags
 
     def at_end(self) -> bool:
-        """Whether all has been read."""
+        """Whether the whole text has been read."""
         return self.pos >= len(self.text)
 
     def peek(self, length: int = 1) -> str:
@@ -28,7 +28,7 @@ class Reader:
         return self.text[self.pos : self.pos + length]
 
     def take(self, length: int = 1) -> str:
-        """Reads as many characters. Raises RegexError where there are fewer."""
+        """Read `length` characters. Raises RegexError where there are fewer."""
         taken = self.peek(length)
         if len(taken) < length:
             raise self.malformed("ends too early")
@@ -36,17 +36,17 @@ class Reader:
         return taken
 
     def skip(self, text: str) -> bool:
-        """Reads a text if it comes next, and says whether it did."""
+        """Read `text` if it comes next. Returns whether it did."""
         found = self.text.startswith(text, self.pos)
         self.pos += len(text) if found else 0
         return found
 
     def malformed(self, what: str) -> RegexError:
-        """The error for what is in no dialect."""
+        """The error for a text that no dialect allows."""
         return RegexError(f"{what} at position {self.pos} of the regular expression {self.text!r}")
 
     def unsupported(self, what: str) -> UnsupportedRegex:
-        """The error for what is not regular, or is read in several ways."""
+        """The error for a construct that is not regular, or that engines read differently."""
         return UnsupportedRegex(
             f"{what} at position {self.pos} of the regular expression {self.text!r} cannot be "
             "enforced"

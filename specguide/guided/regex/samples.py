@@ -1,5 +1,5 @@
-"""Owns short texts that a regular expression matches, which may be found to match others, too: that
-is quicker than to compare automata."""
+"""Owns short sample texts of a regular expression. If another expression matches one of them, the
+two share a text, which is quicker to find than by comparing automata."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from specguide.guided.regex.charset import holds
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Regex, Repeat, least_length
 
 _LETTERS = ("a", "0", "")
-"""Which character stands for a set that has it; "": the first of the set."""
+"""The character that represents a set that contains it; "": the first of the set."""
 _LONGEST = 300
 
 
 def samples(node: Regex, least: int) -> Iterator[str]:
-    """A few texts that a tree matches, or, of a Both, each of its items; of at least so many
-    characters where there are such short ones."""
+    """A few texts that a tree matches, or, for a Both, texts of each of its items. They have at
+    least `least` characters where that is not too long."""
     if isinstance(node, Both):
         for item in node.items:
             yield from samples(item, least)
@@ -29,7 +29,7 @@ def samples(node: Regex, least: int) -> Iterator[str]:
 
 
 class _Writer:
-    """Writes a shortest text, and up to `num_more` characters more by repeating."""
+    """Writes a shortest text, with up to `num_more` further characters by repetition."""
 
     def __init__(self, letter: str, num_more: int) -> None:
         self._letter, self._num_more = letter, num_more
@@ -51,7 +51,7 @@ class _Writer:
         raise TypeError(f"{type(node).__name__} matches no text by itself")
 
     def _more(self, item: Regex, least: int, most: int | None) -> int:
-        """How many times more an item is repeated."""
+        """How often an item is repeated beyond its least number."""
         length = least_length(item)
         if not self._num_more or not 0 < length < math.inf:
             return 0

@@ -1,5 +1,5 @@
-"""Owns the lookaheads and lookbehinds of one character that the characters beside them settle:
-right behind a letter a word boundary asks only that no other follows."""
+"""Owns lookaheads and lookbehinds of one character that the neighbouring characters decide: right
+behind a letter, a word boundary only requires that no word character follows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specguide.guided.regex.tree import (
 
 @dataclass(frozen=True)
 class _Side:
-    """What may stand on one side of a place: a character of one of some sets, or (`is_edge`) no
+    """What may be on one side of a position: a character of one of some sets, or (`is_edge`) no
     character."""
 
     chars: frozenset[CharSet]
@@ -34,18 +34,18 @@ class _Side:
         return _Side(self.chars | other.chars, self.is_edge or other.is_edge)
 
     def over(self, nearer: _Side) -> _Side:
-        """This side where `nearer` stands between; its edge is that it may be empty."""
+        """This side with `nearer` in between; the edge of `nearer` says that it may be empty."""
         return self | nearer if nearer.is_edge else nearer
 
 
 ALONE = _Side(frozenset(), True)
-"""Beside the edge of the text."""
+"""No character: the edge of the text."""
 _ANY = _Side(frozenset([CharSet(EVERYTHING, EVERYTHING)]), True)
 
 
 def settled(node: Regex, before: _Side = _ANY, after: _Side = _ANY) -> Regex:
-    """A tree of the same texts, without what is looked at and plainly there, and without what can
-    match nothing since it is plainly not."""
+    """A tree of the same texts, without lookarounds that certainly match, and without parts whose
+    lookaround certainly fails."""
     spend(2)
     match node:
         case Concat(items):
@@ -80,8 +80,8 @@ def _in_turn(items: tuple[Regex, ...], before: _Side, after: _Side) -> list[Rege
 
 
 def _edge(node: Regex, *, at_start: bool = True) -> _Side:
-    """The characters with which a tree's texts may begin, or end; its edge is that one of them may
-    be empty."""
+    """The characters with which a tree's texts may begin, or end; its edge says that a text may be
+    empty."""
     spend(2)
     match node:
         case Chars(chars):
@@ -104,12 +104,13 @@ def _edge(node: Regex, *, at_start: bool = True) -> _Side:
 
 
 def _holds(chars: CharSet, side: _Side) -> bool | None:
-    """Whether a character of a set plainly stands on a side; None where that is not plain."""
+    """Whether a character of a set is certainly on a side (True), or certainly not (False); else
+    None."""
     if not side.is_edge and all(_is_within(one, chars) for one in side.chars):
         return True
     return False if all(_is_within(one, ~chars) for one in side.chars) else None
 
 
 def _is_within(part: CharSet, whole: CharSet) -> bool:
-    """Whether each dialect has all of one set in the other."""
+    """Whether one set is within the other, in all dialects."""
     return part == whole or intersect(part.outer, whole.inner) == part.outer

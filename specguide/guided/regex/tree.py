@@ -1,5 +1,5 @@
-"""Owns the tree of a regular expression: what it means, without the dialect that it was written
-in."""
+"""Owns the tree of a regular expression: its meaning, independent of the dialect in which it was
+written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specguide.guided.quick import hashed_once, quick
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 
 MAX_CHARS = 1 << 16
-"""A longer text of a regular expression is neither read nor written."""
+"""Longer regular expressions are neither read nor written, in characters."""
 
 
 class RegexError(ValueError):
@@ -37,7 +37,7 @@ class Chars:
 @quick
 @dataclass(frozen=True)
 class Concat:
-    """Its items one after the other; none of them: the empty string."""
+    """Its items one after the other; without items: the empty string."""
 
     items: tuple[Regex, ...]
 
@@ -46,7 +46,7 @@ class Concat:
 @quick
 @dataclass(frozen=True)
 class Either:
-    """Any one of its items; none of them: nothing at all matches."""
+    """One of its items; without items: it matches nothing."""
 
     items: tuple[Regex, ...]
 
@@ -75,8 +75,8 @@ class Anchor:
 @quick
 @dataclass(frozen=True)
 class Look:
-    """A lookahead: what follows begins with `node`, or (`negative`) does not. A lookbehind
-    (`behind`): what was before ends so."""
+    """A lookahead: the text behind must begin with `node`, or (`negative`) must not. A lookbehind
+    (`behind`): the text before must end with it, or must not."""
 
     node: Regex
     negative: bool
@@ -87,10 +87,10 @@ class Look:
 @quick
 @dataclass(frozen=True)
 class Both:
-    """What all of `items` match, whole texts, and none of `but`. It stands for a tree that would be
-    too large, and inside no node but another Both.
+    """The whole texts that all of `items` match, and none of `but`. It replaces a tree that would
+    be too large, and is in no node but another Both.
 
-    is_exact: all dialects agree on it
+    is_exact: all dialects agree on these texts
     """
 
     items: tuple[Regex, ...]
@@ -102,8 +102,8 @@ class Both:
 @quick
 @dataclass(frozen=True)
 class Group:
-    """What `item` matches, to which a Reference refers by `number`. Both are in no tree that
-    `parse` returns."""
+    """Matches `item`; a Reference refers to it by `number`. Trees that `parse` returns contain
+    neither."""
 
     item: Regex
     number: int
@@ -129,8 +129,8 @@ ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 @kept
 def least_length(node: Regex) -> float:
-    """Characters of the shortest text that a tree matches, whatever it looks at and wherever it is
-    anchored; infinity for none."""
+    """Length of the shortest text that a tree matches, ignoring lookarounds and anchors; infinity
+    where it matches nothing."""
     match node:
         case Chars(chars):
             return 1 if chars.inner else math.inf
@@ -146,8 +146,8 @@ def least_length(node: Regex) -> float:
 
 
 def lengths(node: Regex) -> tuple[float, float]:
-    """Characters of the shortest and of the longest text that a tree without anchors may match, as
-    far as is plain of a Both; infinity for none, or for no longest one."""
+    """Lengths of the shortest and of the longest text that a tree without anchors may match; for a
+    Both only bounds. Infinity where it matches nothing, or where there is no longest text."""
     if isinstance(node, Both):
         found = list(map(lengths, node.items))
         return max(least for least, _ in found), min(most for _, most in found)
@@ -155,8 +155,8 @@ def lengths(node: Regex) -> tuple[float, float]:
 
 
 def greatest_length(node: Regex, more: float = math.inf) -> float:
-    """Characters of the longest text that a tree without anchors may match, where endless
-    repetitions come so many times more than they must."""
+    """Length of the longest text that a tree without anchors may match, where unlimited repetitions
+    are repeated at most `more` times beyond their least number."""
     match node:
         case Chars():
             return 1
@@ -172,9 +172,8 @@ def greatest_length(node: Regex, more: float = math.inf) -> float:
 
 
 def of_length(node: Regex, least: int, most: float) -> Regex | None:
-    """The tree of those texts of a tree that have `least` to `most` characters, where that is
-    plain: one part of it alone is of several lengths, and repeats what is of one length. None
-    where it is not."""
+    """The tree of a tree's texts with `least` to `most` characters. Only for trees in which at most
+    one part has several lengths, and that part repeats something of one length; else None."""
     match node:
         case Repeat(item, fewest, greatest):
             once, longest = lengths(item)
@@ -197,7 +196,7 @@ def of_length(node: Regex, least: int, most: float) -> Regex | None:
 
 
 def is_endless(node: Regex) -> bool:
-    """Whether a tree without anchors plainly matches texts of any length."""
+    """Whether a tree without anchors certainly matches texts of any length."""
     match node:
         case Concat(items):
             return any(map(is_endless, items)) and least_length(node) < math.inf
@@ -209,8 +208,8 @@ def is_endless(node: Regex) -> bool:
 
 
 def with_chars(node: Regex, make: Callable[[CharSet], Regex]) -> Regex:
-    """A tree without anchors, in which what `make` gives for a set takes the place of its
-    characters. Raises UnsupportedRegex for other trees."""
+    """A tree without anchors, with the result of `make` in place of each character set. Raises
+    UnsupportedRegex for other trees."""
     if isinstance(node, Chars):
         return make(node.chars)
     if isinstance(node, Repeat):
@@ -221,7 +220,7 @@ def with_chars(node: Regex, make: Callable[[CharSet], Regex]) -> Regex:
 
 
 def anchor_inside() -> UnsupportedRegex:
-    """The error for a tree that should be without anchors."""
+    """The error for a tree that must have no anchors."""
     return UnsupportedRegex(
         "an anchor or a lookahead inside a regular expression cannot be enforced"
     )
@@ -229,23 +228,23 @@ def anchor_inside() -> UnsupportedRegex:
 
 @lru_cache(maxsize=4096)
 def character(char: str) -> Chars:
-    """A character that stands for itself; all its places share it, of which there may be very
+    """A character that stands for itself. All its occurrences share one node, since there may be
     many."""
     return Chars(exactly((ord(char), ord(char))))
 
 
 def literal(text: str) -> Regex:
-    """The tree that matches `text` alone."""
+    """The tree that matches only `text`."""
     return Concat(tuple(map(character, text)))
 
 
 def literals(texts: Iterable[str]) -> Regex:
-    """The tree that matches each of the texts."""
+    """The tree that matches any of the texts."""
     return Either(tuple(map(literal, texts)))
 
 
 def either(nodes: Iterable[Regex]) -> Regex:
-    """Any one of the nodes, without choices inside choices."""
+    """One of the nodes, without choices inside choices."""
     kept = [
         part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))
     ]
@@ -253,7 +252,7 @@ def either(nodes: Iterable[Regex]) -> Regex:
 
 
 def concat(*nodes: Regex) -> Regex:
-    """The nodes one after the other; NOTHING where one of them is."""
+    """The nodes one after the other; NOTHING where one of them is NOTHING."""
     if NOTHING in nodes:
         return NOTHING
     items = [

@@ -1,7 +1,8 @@
-"""Owns what a parsed regular expression means for a whole text.
+"""Owns the meaning of a parsed regular expression for a whole text.
 
-`whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not
-hold gets any text before and after it; lookaheads and lookbehinds become what they let pass.
+`whole` turns "matches somewhere" into "matches the whole text": anchors are removed, and any text
+is added at edges that had none; lookaheads and lookbehinds are replaced by the texts that they
+allow.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ _LOOK_REPEATED = "a lookahead inside a repetition cannot be enforced"
 
 
 def whole(node: Regex, *, search: bool) -> Regex:
-    """A tree without anchors that matches the whole texts which `node` matches.
+    """A tree without anchors that matches the whole texts that `node` matches.
 
     search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must
             match all of it.
-    Raises UnsupportedRegex where an anchor stands inside the expression, or a lookahead elsewhere
-    than at the start.
+    Raises UnsupportedRegex where the expression has an anchor inside, or a lookahead where it
+    cannot be enforced.
     """
     alternatives = node.items if isinstance(node, Either) else (node,)
     branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
@@ -62,8 +63,8 @@ def _either(nodes: Iterable[Regex]) -> Regex:
 
 
 def _apart(nodes: tuple[Regex, ...]) -> tuple[Regex, ...]:
-    """The nodes, which stand in another one. Raises UnsupportedRegex where one of them is too
-    large for it."""
+    """The nodes, for use inside another one. Raises UnsupportedRegex where one of them is a
+    Both."""
     if any(isinstance(node, Both) for node in nodes):
         raise UnsupportedRegex("what a lookahead lets pass is too long to write down")
     return nodes
@@ -106,7 +107,7 @@ def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
                 return _behind_lookahead(before, node)
             return _looked_at(_without_looks(before, EMPTY), [node])
         case Concat(items):
-            apart = list[Regex]()  # what looks at nothing before
+            apart = list[Regex]()  # items without lookbehinds
             for item in items:
                 if has_look(item, behind=True):
                     before = _without_lookbehinds(_join(before, *apart), item)
@@ -127,8 +128,9 @@ def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
 
 
 def _behind_lookahead(before: Regex, look: Look) -> Regex:
-    """What a lookbehind lets pass of `before`, whose lookaheads may look beyond it where its end is
-    empty: at one place both may come in either order. Raises UnsupportedRegex."""
+    """The texts of `before` that a lookbehind allows. Where the end of `before` may be empty, its
+    lookaheads may look beyond it; lookaround at one position may be in any order. Raises
+    UnsupportedRegex."""
     *items, last = before.items if isinstance(before, Concat) else (before,)
     match last:
         case Look():
@@ -142,8 +144,8 @@ def _behind_lookahead(before: Regex, look: Look) -> Regex:
 
 
 def _without_looks(node: Regex, after: Regex) -> Regex:
-    """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
-    is: a lookahead asks something of that. Raises UnsupportedRegex."""
+    """A tree without lookaheads of what `node` matches together with `after`, the tree of all that
+    is behind it, which lookaheads constrain. Raises UnsupportedRegex."""
     if not has_look(node):
         return _join(node, after)
     match node:
@@ -163,7 +165,7 @@ def _without_looks(node: Regex, after: Regex) -> Regex:
 
 
 def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
-    """The texts of some characters that negative lookaheads let pass at each of them."""
+    """The texts of some characters that negative lookaheads allow at each of them."""
     somewhere = []
     for look in looks:
         if not isinstance(look, Look) or not look.negative or look.behind:
@@ -176,9 +178,9 @@ def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
 
 
 def _leading(node: Regex) -> tuple[bool, list[Look], Regex]:
-    """Whether it begins with the anchor, the lookaheads right after that, and the rest."""
+    """Whether it begins with an anchor, the lookaheads right behind that, and the rest."""
     started, looks = False, []
-    left: list[Regex] = [node]  # the first one last
+    left: list[Regex] = [node]  # a stack, the first item last
     while left:
         first = left[-1]
         if isinstance(first, Anchor) and first.at_start:
@@ -195,7 +197,7 @@ def _leading(node: Regex) -> tuple[bool, list[Look], Regex]:
 
 def _looked_at(node: Regex, looks: list[Look]) -> Regex:
     """The texts of a tree without anchors that all the lookaheads at its start, or lookbehinds at
-    its end, let pass."""
+    its end, allow."""
     also, but = list[Regex](), list[Regex]()
     for look in looks:
         plain = passed(node, look)
@@ -214,7 +216,7 @@ def _looked_at(node: Regex, looks: list[Look]) -> Regex:
 
 
 def _split(node: Regex, at_start: bool) -> list[tuple[bool, Regex]]:
-    """`node` as alternatives with the anchor of one edge taken off: (was it there, the rest)."""
+    """`node` as alternatives without the anchor of one edge: (whether it had one, the rest)."""
     if not has_anchor(node, at_start):
         return [(False, node)]
     if isinstance(node, Anchor):
@@ -231,8 +233,8 @@ def _split(node: Regex, at_start: bool) -> list[tuple[bool, Regex]]:
 
 
 def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
-    """`_split` of items one after the other: there is no text beyond an anchor, so items there
-    match nothing."""
+    """`_split` of items one after the other. There is no text beyond an anchor, so the items there
+    must match the empty text."""
     items = node.items[::-1] if at_start else node.items
     first = next(i for i, item in enumerate(items) if has_anchor(item, at_start))
     inside = items[:first]
@@ -251,9 +253,9 @@ def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
 
 
 def _at_edge(node: Regex, at_start: bool) -> Regex | None:
-    """What is left of an item at an edge of the text, beyond which there is none: what it looks at
-    in the text; None where it plainly matches no empty text. Raises UnsupportedRegex where that is
-    not plain."""
+    """What is left of an item beyond an anchor, where there is no text: its lookarounds into the
+    text. None where it certainly does not match the empty text. Raises UnsupportedRegex where that
+    is not certain."""
     if isinstance(node, Look):
         return _looked_at(EMPTY, [node]) if node.behind == at_start else node
     if is_plain(node):
@@ -262,7 +264,7 @@ def _at_edge(node: Regex, at_start: bool) -> Regex | None:
 
 
 def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
-    """`_split` at the end: the last time alone can come to the anchor with something to match."""
+    """`_split` at the end: only the last time can both match some text and reach the anchor."""
     parts = _split(node.item, at_start=False)
     others = Either(tuple(inner for ended, inner in parts if not ended))
     last = Either(tuple(inner for ended, inner in parts if ended))
@@ -271,8 +273,8 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
 
 
 def _join(*nodes: Regex) -> Regex:
-    """The nodes one after the other; what can repeat beside "anything" need repeat no more than it
-    must."""
+    """The nodes one after the other. Repetitions beside "any text" are reduced to their least
+    number."""
     spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))
     items = [
         item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
@@ -294,8 +296,8 @@ def _join(*nodes: Regex) -> Regex:
 
 
 def _in_turn(items: tuple[Regex, ...]) -> Regex:
-    """The items one after the other. A Both takes those beside it into its parts, where each of
-    these has one length. Raises UnsupportedRegex where it cannot."""
+    """The items one after the other. The items beside a Both move into its parts, where these items
+    each have one length. Raises UnsupportedRegex where they do not."""
     place = next((i for i, item in enumerate(items) if isinstance(item, Both)), None)
     if place is None:
         return Concat(items)

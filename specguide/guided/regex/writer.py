@@ -1,7 +1,7 @@
-"""Owns how regular expressions without anchors are written for the backends.
+"""Owns the writing of regular expressions without anchors for the backends.
 
-`write` spells a tree with nothing but literals, positive classes, groups, alternatives and
-repetitions, which the engines of all backends read alike.
+`write` uses only literals, positive classes, groups, alternatives and repetitions, which the
+engines of all backends read alike.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _CARET = ord("^")
 
 
 def restrict(node: Regex, universe: Ranges) -> Regex:
-    """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where
-    there are none."""
+    """The texts of `node`, in every dialect, that contain only characters of `universe`; NOTHING
+    where there are none."""
 
     @cache
     def left(node: Chars) -> Regex:
@@ -43,7 +43,7 @@ def restrict(node: Regex, universe: Ranges) -> Regex:
 
 
 def _restricted(node: Regex, left: Callable[[Chars], Regex]) -> Regex:
-    """left: what is left of one character"""
+    """left: what is left of a character set"""
     if isinstance(node, Chars):
         return left(node)
     if isinstance(node, Repeat):
@@ -66,7 +66,7 @@ def _restricted(node: Regex, left: Callable[[Chars], Regex]) -> Regex:
 
 
 def is_exact(node: Regex) -> bool:
-    """Whether every dialect agrees on the texts that `node` matches."""
+    """Whether all dialects agree on the texts that `node` matches."""
     if isinstance(node, Chars):
         return node.chars.inner == node.chars.outer
     if isinstance(node, Repeat):
@@ -77,7 +77,7 @@ def is_exact(node: Regex) -> bool:
 
 
 def is_flat(node: Regex, inside: bool = False) -> bool:
-    """Whether no repetition stands inside another one or inside an alternative."""
+    """Whether no repetition is inside another one or inside an alternative."""
     if isinstance(node, Repeat):
         return not inside and is_flat(node.item, True)
     if isinstance(node, Either):
@@ -88,7 +88,7 @@ def is_flat(node: Regex, inside: bool = False) -> bool:
 
 
 def write(node: Regex) -> str:
-    """The text of a tree without anchors, to be matched against a whole text; of a Both it has
+    """The text of a tree without anchors, to be matched against a whole text; for a Both it has
     lookaheads. Raises ValueError for NOTHING."""
     if isinstance(node, Chars):
         return _write_class(node.chars.inner)
@@ -129,8 +129,8 @@ def _write_class(ranges: Ranges) -> str:
 
 
 def _with_last_caret(ranges: Ranges) -> Ranges:
-    """The ranges with a `^` that begins the first of them behind all: xgrammar negates a class that
-    begins with one, escaped or not."""
+    """The ranges, with a `^` that begins the first of them moved to the end: xgrammar negates a
+    class that begins with one, escaped or not."""
     (low, high), *others = ranges
     if low != _CARET:
         return ranges
