@@ -1,4 +1,4 @@
-"""Tool calls: how model families write them, and the grammar of a message that may have some."""
+"""Tool calls: how model families write them, and the grammars of messages that may contain some."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Owns what the schemas of a tool's arguments say where arguments are written one by one: which
-arguments are text as it is, what each may be, and what is asked of all of them."""
+"""Owns the reading of argument schemas for formats that write arguments one by one: which arguments
+are raw text, which values each may have, and what is required of all of them together."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _JUDGING = frozenset(("allOf", "anyOf", "oneOf", "not", "if", *_REFERENCES))
 _SHARED = ("$defs", "definitions")
 _WHOLE = "urn:arguments"
-"""The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
+"""The URI of a tool's arguments, where an argument's schema refers to more than definitions."""
 _VALUES = {word: json.loads(word) for words in CONSTANTS_OF.values() for word in words}
 _MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
-"""Largest minLength of a text that is written as it is, and largest maxLength beside one: that no
-mark ends a text too soon the library finds out by walking on to its end, wherever a mark begins."""
+"""Largest minLength of a raw text, and largest maxLength beside a minLength: to ensure that no mark
+ends such a text too early, the library walks on to its end from wherever a mark begins."""
 
 
 def not_enforced(parameters: Mapping[str, Any]) -> list[str]:
-    """The keywords that ask something of all arguments together."""
+    """The keywords that constrain all arguments together."""
     return [name for name in sorted(parameters.keys() - _KNOWN) if _asks(name, parameters)]
 
 
 def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether a keyword asks anything of arguments beyond what each of them is asked."""
+    """Whether a keyword constrains arguments beyond the schema of each of them."""
     value = parameters[keyword]
     match keyword:
         case "dependencies" | "dependentRequired" | "dependentSchemas":
@@ -66,7 +66,7 @@ def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The name and schema of each argument, in order. Arguments that are required and not described
+    """The name and schema of each argument, in order. Required arguments that are not described
     have the schema of `additionalProperties`."""
     described = parameters.get("properties", {})
     yield from described.items()
@@ -76,8 +76,8 @@ def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def allows_nothing(schema: Any) -> bool:
-    """Whether it is plain that no value fits: the schema is false, or lists values of other types
-    than its own."""
+    """Whether certainly no value fits: the schema is false, or all values that it lists have other
+    types than its own."""
     if not isinstance(schema, Mapping) or "type" not in schema:
         return schema is False
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -91,7 +91,7 @@ def may_be(type_name: str, value: Any) -> bool:
 
 
 class LoneSchemas:
-    """Schemas of single values, each with all that it refers to. root: the schema of all
+    """Schemas of single values, each made complete with what it refers to. root: the schema of all
     arguments"""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
@@ -100,7 +100,7 @@ class LoneSchemas:
         self._are_closed = not refers_beyond_definitions(self._shared)
 
     def of(self, pointer: str, schema: Any) -> Any:
-        """A schema alone. pointer: where it is in the root"""
+        """A schema that stands alone. pointer: its place in the root"""
         targets = _targets(schema)
         if not targets:
             return schema
@@ -109,12 +109,12 @@ class LoneSchemas:
         root = self._root
         uri = root["$id"] if isinstance(root.get("$id"), str) else _WHOLE
         draft = {"$schema": root["$schema"]} if "$schema" in root else {}
-        named = {**root, "$id": uri, "id": uri}  # draft 4 has the latter
+        named = {**root, "$id": uri, "id": uri}  # draft 4 names it `id`
         return {**draft, "$ref": f"{uri}#{quote(pointer)}", "$defs": {"arguments": named}}
 
 
 def refers_beyond_definitions(schema: Any) -> bool:
-    """Whether something in a schema refers to more than definitions."""
+    """Whether a schema refers to more than definitions."""
     return not all(map(_is_definition, _targets(schema)))
 
 
@@ -123,7 +123,7 @@ def _is_definition(target: str) -> bool:
 
 
 def _targets(schema: Any) -> list[str]:
-    """What a schema refers to."""
+    """The references in a schema."""
     found: list[str] = []
     todo = [schema]
     while todo:
@@ -137,8 +137,8 @@ def _targets(schema: Any) -> list[str]:
 
 
 def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
-    """Whether a value can be a text alone, of which no more is asked than can be told of a text as
-    it is. after: what stands behind the value"""
+    """Whether a value must be a text, and its schema has no constraints but those that a raw text
+    can fulfil. after: the text behind the value"""
     if form.text_marks is None or not is_object(schema):
         return False
     mark = form.text_marks[1] + after
@@ -157,37 +157,37 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
     is_searched = least > 0 and not form.is_quoted
     if is_searched and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
         return False
-    if least > schema.get("maxLength", least):  # no value fits, and whoever reads schemas says so
+    if least > schema.get("maxLength", least):  # no value fits, as the reader of schemas reports
         return False
     return kinds in ("string", ["string"]) and _OF_TEXT.issuperset(schema)
 
 
 def _is_read(form: ArgumentsForm, text: str, mark: str) -> bool:
-    """Whether a listed text is read as it was written. mark: stands behind it"""
+    """Whether a listed text is read back as it was written. mark: the text behind it"""
     if form.is_quoted:
         return not form.barred or form.barred not in text
     return bool(text) and ends_first(text, mark)
 
 
 def listed_of(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """The values that a schema lists; none where it lists none."""
+    """The values that a schema lists; empty where it lists none."""
     return [schema["const"]] if "const" in schema else schema.get("enum", ())
 
 
 def ends_first(text: str, mark: str) -> bool:
-    """Whether no such mark begins earlier where a mark stands behind a text."""
+    """Whether, in a text and the mark behind it, the mark begins nowhere earlier."""
     return (text + mark).find(mark) == len(text)
 
 
 def can_be_named(form: ArgumentsForm, name: str, after: str) -> bool:
-    """Whether a value's name is read as it was written. after: what stands behind all values"""
+    """Whether a value's name is read back as it was written. after: the text behind all values"""
     is_read = bool(name) and ends_first(name, form.before_value)
     return is_read and not (form.before_name + name).startswith(after)
 
 
 def constants(form: ArgumentsForm, schema: Any) -> list[str]:
-    """The format's words for all that a value may be, where it may be nothing but true, false or
-    null; else none."""
+    """The format's words for all values of a schema, where they can only be true, false or null;
+    else empty."""
     kind = schema.get("type") if is_object(schema) else None
     names = CONSTANTS_OF.get(kind, ()) if isinstance(kind, str) else ()
     if not names or not form.constants or not (LISTING | _JUDGING).isdisjoint(schema):
@@ -196,7 +196,7 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
 
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
-    """The format's words for the constants that plainly fit, beside other values."""
+    """The format's words for the constants that certainly fit, beside other values."""
     kind = schema.get("type") if is_object(schema) else None
     if not form.constants or (isinstance(kind, str) and kind not in CONSTANTS_OF):
         return []
@@ -215,7 +215,7 @@ def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
 
 
 def _fits_plainly(schema: Any, kind: str, word: str) -> bool:
-    """Whether a constant is an instance by its type, and by the values that are listed."""
+    """Whether a constant fits by its type and by the listed values."""
     if not isinstance(schema, Mapping):
         return schema is True
     kinds = schema.get("type", kind)

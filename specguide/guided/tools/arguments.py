@@ -1,5 +1,5 @@
-"""Owns calls whose arguments are written one by one, and not as a JSON object: their grammar in
-Lark."""
+"""Owns the Lark grammar of calls whose arguments are written one by one, and not as a JSON
+object."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from specguide.guided.tools.words import JSON_OPENERS, NUMERALS, Words
 
 
 class ArgumentRules:
-    """Writes arguments of tools as rules.
+    """Writes the arguments of tools as rules.
 
-    after: stands behind the arguments
-    terms: writes a text as Lark, in which special tokens stand as such
+    after: the text behind the arguments
+    terms: writes a text as Lark, in which special tokens are tokens
     """
 
     def __init__(
@@ -46,22 +46,22 @@ class ArgumentRules:
     ) -> None:
         self._form, self._after, self._terms, self._limits = form, after, terms, limits
         self._num_rules = 0
-        self._own: list[str] = []  # lines of the tool at hand
-        self._param = ""  # which has the schema of that tool
-        self._before: dict[str, str] = {}  # what stands in front of values, with their names
-        self._begins: dict[str, str] = {}  # what stands in front of JSON, by its kind
-        self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by what is asked of these
-        self._shared: dict[str, str] = {}  # names of rules, by all that stands behind these
+        self._own: list[str] = []  # lines of the current tool
+        self._param = ""  # the request's field with the current tool's schema
+        self._before: dict[str, str] = {}  # terms of what is in front of values, with their names
+        self._begins: dict[str, str] = {}  # terms of what is in front of JSON, by its kind
+        self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by their constraints
+        self._shared: dict[str, str] = {}  # names of rules, by their bodies
 
     @property
     def shared(self) -> list[str]:
-        """The rules that terms of several tools need."""
+        """The rules that terms of several tools use."""
         return [name + body for body, name in self._shared.items()]
 
     def of(self, parameters: Mapping[str, Any], param: str) -> tuple[ObjectShape, str, list[str]]:
-        """How a tool's arguments are written, and as a term, "" for none, and the rules that it
-        alone needs. Raises UnsupportedGuide for what is not enforced, and InvalidGuide for what is
-        no schema."""
+        """A tool's arguments: their shape, their term, "" for none, and the rules that only they
+        need. Raises UnsupportedGuide for what cannot be enforced, and InvalidGuide for an invalid
+        schema."""
         shape = arguments_shape(self._form, parameters)
         unknown = not_enforced(parameters)
         if unknown:
@@ -79,7 +79,7 @@ class ArgumentRules:
         return shape, self._members(shape, self._form.if_none), self._own
 
     def _members(self, shape: ObjectShape, none: str) -> str:
-        """Values with names. none: what is written where there are no values"""
+        """Values with names. none: the text where there are no values"""
         terms = [(self._member(member), member.is_required) for member in shape.members]
         self._num_rules += 1
         own, number = self._own, self._num_rules
@@ -98,7 +98,7 @@ class ArgumentRules:
     def _member(self, member: Member) -> str:
         form, name = self._form, member.name
         marked = form.before_name + name + form.before_value
-        before = self._before.get(marked)  # most names come again
+        before = self._before.get(marked)  # most names are used again
         if before is None:
             if form.is_quoted:
                 before = literal(marked)
@@ -112,7 +112,7 @@ class ArgumentRules:
     def _chain(
         self, rule: str, terms: Sequence[tuple[str, bool]], separator: str, if_none: str
     ) -> str:
-        """A rule for values of which any may be the first, which has no separator before it."""
+        """A rule for values any of which may be the first, which has no separator in front."""
         first, later = if_none or '""', '""'
         for i, (term, is_required) in reversed(list(enumerate(terms))):
             name = f"{rule}_{i}"
@@ -124,7 +124,7 @@ class ArgumentRules:
         return first
 
     def _value(self, shape: Shape, after: str) -> str:
-        """A value, and what stands behind it."""
+        """A value, and the text behind it."""
         form = self._form
         match shape:
             case TextShape() if form.is_quoted:
@@ -151,7 +151,7 @@ class ArgumentRules:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Terms of what is in an object or array."""
+        """A context in which terms are for values inside an object or array."""
         outer, self._form = self._form, self._form.inner
         try:
             yield
@@ -186,7 +186,7 @@ class ArgumentRules:
         return f"{begin} {value}"
 
     def _any_text(self, shape: TextShape, marks: Sequence[str], behind: str) -> str:
-        """A term for a text between marks, or what stands in its place, and what is behind it."""
+        """A term for a text between marks, or a value in its place, and the text behind it."""
         others = self._form.other_text_marks
         before, end = self._terms(marks[0]), marks[1] + behind
         if others is None:
@@ -196,8 +196,8 @@ class ArgumentRules:
         return f"({usual} | {self._terms(others[0])} {alone})"
 
     def _text(self, shape: TextShape, end: str, barred: str = "") -> str:
-        """A term for a text, or what stands in its place, and the text behind it. barred: signs
-        with which a text does not begin, if it is not listed"""
+        """A term for a text, or a value in its place, and the text behind it. barred: characters
+        with which the text must not begin, unless it is listed"""
         schema = shape.schema
         if listed := listed_of(schema):
             ways = (*map(literal, listed), *_patterns(shape.beside))
@@ -210,7 +210,7 @@ class ArgumentRules:
         return term
 
     def _quoted(self, schema: Mapping[str, Any]) -> str:
-        """A term for a text as Python's literal."""
+        """A term for a text as a Python literal."""
         if listed := listed_of(schema):
             return f"({' | '.join(literal(repr(one)) for one in listed)})"
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
@@ -228,23 +228,24 @@ class ArgumentRules:
         self, least: int, most: float | None, barred: str, beside: Words, end: str
     ) -> str:
         text, words, after = _pattern(least, most, barred), _patterns(beside), self._terms(end)
-        if not least and most is None:  # it may be any of these words
+        if not least and most is None:  # it may be any of these words anyway
             words = ()
         first, _, rest = after.partition(" ")
-        if not first.startswith('"'):  # a special token, which is in no text
+        if not first.startswith('"'):  # a special token, which no text contains
             return f"{self._named('TEXT', '', (text, *words))} {after}"
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
         ways = (f"{text} {first}{sooner}", *(f"{word} {first}" for word in words))
         return f"{self._named('text', '[lazy]', ways)} {rest}"
 
     def _named(self, kind: str, attribute: str, ways: Sequence[str]) -> str:
-        """The name of a rule that several tools may need."""
+        """The name of a rule that several tools may use."""
         body = f"{attribute}: {' | '.join(ways)}"
         return self._shared.setdefault(body, f"{kind}_{len(self._shared)}")
 
 
 def _pattern(least: int, most: float | None, barred: str) -> str:
-    """The regular expression of texts with so many characters that begin with none of some."""
+    """The regular expression of texts with `least` to `most` characters that begin with no
+    character of `barred`."""
     if not barred or most == 0:
         return f"/(?s:.{{{least},{'' if most is None else int(most)}}})/"
     more = f"{max(least - 1, 0)},{'' if most is None else int(most) - 1}"

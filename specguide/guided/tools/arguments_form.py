@@ -1,4 +1,4 @@
-"""Owns how a format writes arguments one by one, and not as a JSON object."""
+"""Owns the description of formats that write arguments one by one, and not as a JSON object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 KINDS = ("string", "number", "boolean", "null", "object", "array")
-"""What values are, in the words that may stand for {kind}."""
+"""The kinds of values, by the words that may stand for {kind}."""
 _KIND_OF: Mapping[type, str] = {
     str: "string",
     bool: "boolean",
@@ -22,7 +22,7 @@ _KIND_OF: Mapping[type, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """Which of KINDS a JSON value is."""
+    """The kind of a JSON value, one of KINDS."""
     return _KIND_OF[type(value)]
 
 
@@ -32,29 +32,29 @@ class ArgumentsForm:
 
         before_name · name · before_value · value · after_value
 
-    after_value may have the name in it, as {name}.
+    after_value may contain the name, as {name}.
 
-    text_marks:   what stands around a text that is written as it is; None: texts are JSON. What may
-                  be no text, has their end in it, a pattern, a format, or a least length beside
-                  great ones, is JSON; but where no mark tells texts, what is written as
-                  another value that may stand in a text's place is that value
-    other_text_marks: stand around such a text instead, mostly where it has signs of XML or several
-                  lines; None: it has text_marks
-    has_json_texts: such a text may be written as JSON instead
-    before_json:  what stands before a value that is written as JSON; it may have one of KINDS in
-                  it, as {kind}
+    text_marks:   the marks around a raw text; None: texts are JSON. A value is JSON where it may be
+                  no text, where a listed text contains their end, or where the schema has a
+                  pattern, a format, or a minLength that is large or beside a large maxLength. But
+                  where no mark tells texts, a value in a text's place is written without marks
+    other_text_marks: marks around a raw text instead, mostly where it has signs of XML or several
+                      lines; None: always text_marks
+    has_json_texts: a raw text may be written as JSON instead
+    before_json:  the text before a value that is written as JSON; it may contain one of KINDS, as
+                  {kind}
     constants:    other words for JSON's true, false and null
-    has_json_constants: JSON's own may be written, too
-    if_none:      what is written where there are no arguments
-    object_marks: what stands around the values of an object, which are written as arguments are;
-                  None: an object is JSON. What names not all its values, or refers to itself, is
-                  JSON, too
-    array_marks:  what stands around the items of an array, which have `separator` between them and
-                  item_marks around each; None: an array is JSON
-    is_sorted:    names are in alphabetical order, whatever their case
-    has_literals: objects and arrays are written as Python writes them, which LITERALS tells
-    is_quoted:    texts are Python's literals, escaped between either quotes
-    barred:       what is in no such text
+    has_json_constants: JSON's own words may be written, too
+    if_none:      the text in place of no arguments
+    object_marks: the marks around the values of an object, which are written as arguments are;
+                  None: objects are JSON. An object is also JSON where not all its values are named,
+                  or it refers to itself
+    array_marks:  the marks around the items of an array, which have `separator` between them and
+                  item_marks around each; None: arrays are JSON
+    is_sorted:    names are in alphabetical order, ignoring case
+    has_literals: objects and arrays are written as Python writes them; see LITERALS
+    is_quoted:    texts are Python literals, escaped between quotes of either kind
+    barred:       a text that no such literal contains
     """
 
     before_name: str
@@ -78,57 +78,57 @@ class ArgumentsForm:
 
     @cached_property
     def inner(self) -> ArgumentsForm:
-        """How what is in objects and arrays is written."""
+        """How the values in objects and arrays are written."""
         if not self.has_literals:
             return self
-        marks = self.other_text_marks  # such a mark is told from texts by a sign that JSON escapes
+        marks = self.other_text_marks  # JSON escapes a character of such a mark, so texts lack it
         return replace(LITERALS, barred=marks[0] if marks else "")
 
     def is_plain_literal(self, name: str) -> bool:
-        """Whether a name is a literal as it stands, between single quotes."""
+        """Whether a name between single quotes is a Python literal without escapes."""
         return repr(name) == f"'{name}'" and '"' not in name
 
     @property
     def tells_texts(self) -> bool:
-        """Whether a text that is written as it is begins with a mark of its own."""
+        """Whether a raw text begins with a mark of its own."""
         return self.text_marks is not None and bool(self.text_marks[0])
 
     @cached_property
     def has_bare_texts(self) -> bool:
-        """Whether nothing in front of a value tells a text that is written as it is from JSON."""
+        """Whether nothing in front of a value tells a raw text from JSON."""
         return self.text_marks is not None and not any((*self.text_marks, self.before_json))
 
     @property
     def tells_kinds(self) -> bool:
-        """Whether it is told which of KINDS a value is."""
+        """Whether the text before JSON says which of KINDS the value is."""
         return "{kind}" in self.before_json
 
     @cached_property
     def has_own_values(self) -> bool:
-        """Whether more than texts alone may be written otherwise than as JSON."""
+        """Whether other values than texts may be written in another way than as JSON."""
         has_marks = self.object_marks is not None or self.array_marks is not None
         return has_marks or self.tells_texts
 
     def words(self, told: str) -> tuple[str, ...]:
-        """How a value may be written that is no text. told: the value as JSON"""
+        """The ways to write a value that is not a text. told: the value as JSON"""
         if told not in self.constants:
             return (told,)
         word = self.constants[told]
         return (word, told) if self.has_json_constants else (word,)
 
     def after_value_of(self, name: str) -> str:
-        """What stands behind an argument's value."""
+        """The text behind an argument's value."""
         return self.after_value.replace("{name}", name)
 
     def before_json_of(self, kind: str) -> list[str]:
-        """What may stand before a value that is written as JSON. kind: a type of JSON Schema; "":
-        there may be several"""
+        """The texts that may stand before a value that is written as JSON. kind: a type of JSON
+        Schema; "": there may be several"""
         kinds = KINDS if not kind else ["number" if kind == "integer" else kind]
         told = kinds if self.tells_kinds else kinds[:1]
         return [self.before_json.replace("{kind}", one) for one in told]
 
     def written(self, arguments: str) -> str:
-        """Arguments, a JSON object, one by one; each string as it is, if texts are."""
+        """Arguments, given as a JSON object, written one by one; strings raw where texts are."""
         return self._members(json.loads(arguments)) or self.if_none
 
     def _members(self, values: Mapping[str, Any]) -> str:
@@ -170,4 +170,4 @@ LITERALS = ArgumentsForm(
     array_marks=("[", "]"),
     is_quoted=True,
 )
-"""How Python writes what is in objects and arrays."""
+"""How Python writes the values in objects and arrays."""

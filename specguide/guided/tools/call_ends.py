@@ -1,4 +1,4 @@
-"""Owns what tells where the arguments of a call end."""
+"""Owns the decision how the end of a call's arguments can be found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specguide.guided.tools.shapes import ObjectShape, TextShape, leaves
 _PAIRS = ("()", "[]", "{}")
 _NEVER_PLAIN = "()[]{}'\"\\"
 _BEHIND_STRINGS = " \t\r\n,:]}"
-"""What may stand behind a string in JSON."""
+"""The characters that may follow a string in JSON."""
 
 
 def are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectShape]) -> bool:
-    """Whether arguments stand between brackets, and all brackets in these are in pairs, or in
-    JSON's strings or single quotes."""
+    """Whether arguments are in brackets, and all brackets in them are paired, or in JSON's strings
+    or single quotes."""
     marks = form.text_marks or ("'", "'")
     others = form.before_name, form.before_value, form.after_value, form.separator, form.if_none
     return (
@@ -41,8 +41,8 @@ def are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectS
 def are_ended(
     form: ArgumentsForm, between: str, shapes: Sequence[ObjectShape], special: Iterable[str]
 ) -> bool:
-    """Whether each argument ends with a text that is in no other text but those that are told by
-    marks, and no call begins but behind it, and behind no arguments at all. between: what stands
+    """Whether each argument ends with a text that no other text contains, except texts with marks
+    of their own, and calls begin only behind that end or behind empty arguments. between: the text
     between the arguments of two calls, up to the later one's name"""
     end, marks = form.after_value, form.text_marks
     is_plain = (
@@ -59,8 +59,8 @@ def are_ended(
 
 
 def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
-    """Whether what stands behind an argument's end, up to one of these marks, is in no JSON, and no
-    text begins as the mark does that is not between such marks. No literal has such a mark."""
+    """Whether the text behind an argument's end, up to one of these marks, is in no JSON, and only
+    texts between such marks begin as the mark does. No literal contains such a mark."""
     head, (begin, end) = form.before_name, marks
     if not (begin and end and head.find('"') == len(head) - 1 and any(c in head for c in "<>/")):
         return False
@@ -74,8 +74,8 @@ def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[Object
 
 
 def is_in_no_json(text: str, special: Iterable[str]) -> bool:
-    """Whether no JSON has a text, and no literal of Python: it has a special token, or signs that
-    are in strings alone and a line's end behind these, which is in no string."""
+    """Whether no JSON and no Python literal contains a text: it has a special token, or characters
+    that only strings contain and a line end behind these, which strings do not contain."""
     if any(mark in text for mark in special):
         return True
     inside, newline, _ = text.rpartition("\n")

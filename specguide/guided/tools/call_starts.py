@@ -1,4 +1,5 @@
-"""Owns the texts behind which the arguments of calls begin, for a guard of their keys."""
+"""Owns the texts behind which the arguments of calls begin, for guards and for deferred
+arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _OPENERS = ("{", "[", '"')
 
 
 class _Told(NamedTuple):
-    """The fields of CallTexts of these names, `before` and `gate` as bytes."""
+    """The fields of CallTexts with these names, but `before` and `gate` as bytes."""
 
     before: Sequence[bytes]
     ends: str
@@ -30,15 +31,15 @@ class CallStarts:
     """The texts behind which arguments begin in a format, each as the hexadecimal digits of its
     bytes.
 
-    ids: the ids of special tokens, by their texts
+    ids: ids of special tokens by their texts
     """
 
     tool_format: ToolFormat
     ids: Mapping[str, int]
 
     def of_call(self, name: str) -> list[str]:
-        """The texts in front of a tool's arguments: one of a first call, which begins as no other
-        text does, and one of a later call, which follows another call's arguments."""
+        """The texts in front of a tool's arguments: for a first call, which begins as no other text
+        does, and for a later call, which follows another call's arguments."""
         one = self.tool_format
         starts = [self._bytes(one.opening + name + one.before_arguments)]
         if one.separator is not None:
@@ -54,10 +55,10 @@ class CallStarts:
         *,
         are_objects: bool,
     ) -> CallTexts | None:
-        """How the calls of a message begin; None where that does not tell their tools.
+        """How the calls of a message begin; None where that does not determine the tool.
 
-        shapes:      by the names of tools, how their arguments are written
-        are_objects: the schemas of all arguments allow objects alone
+        shapes:      by tool, how its arguments are written
+        are_objects: the schemas of all arguments allow only objects
         """
         lead, _ = around_id(self.tool_format.before_arguments)
         parts = parts_of(lead, self.ids)
@@ -88,8 +89,8 @@ class CallStarts:
         )
 
     def _firsts(self) -> list[int] | None:
-        """The special tokens of which one stands behind a name, where no text does; None where
-        something else may."""
+        """The special tokens one of which follows a name, where no text does; None where something
+        else may follow."""
         form = self.tool_format.arguments
         after = self.tool_format.after_arguments
         texts = [after] if form is None else [form.before_name, form.if_none + after]
@@ -107,8 +108,8 @@ class CallStarts:
         return self._first_bytes([form.before_name, form.if_none + one.after_arguments])
 
     def _listed(self, must_call: bool, has_answer: bool) -> _Told | None:
-        """Calls of arguments in JSON, with fixed texts between them, of which nothing else of a
-        message can be taken for the beginning."""
+        """Calls with arguments in JSON and fixed texts between them, where nothing else in a
+        message can be taken for their beginning."""
         one = self.tool_format
         if one.arguments is not None or one.ids:
             return None
@@ -122,8 +123,8 @@ class CallStarts:
         return _Told(before, "JSON")
 
     def _marked(self, shapes: Iterable[ObjectShape]) -> _Told | None:
-        """Calls that each begin with a special token of their own. Such a token is in no argument,
-        so that the end of these need not be known."""
+        """Calls that each begin with a special token of their own. Arguments cannot contain it, so
+        their end need not be known."""
         one, form = self.tool_format, self.tool_format.arguments
         if (form is None and not one.ids) or not self._mark:
             return None
@@ -141,15 +142,15 @@ class CallStarts:
         return _Told([self._bytes(self._mark)], "SEARCHED") if self._is_in_none(others) else None
 
     def _is_in_none(self, others: Iterable[str]) -> bool:
-        """Whether `_mark` is in no other text, and does not begin at the end of one."""
+        """Whether no other text contains `_mark`, or ends with its beginning."""
         mark = self._mark
         begun = [mark[:end] for end in range(len(parts_of(mark, self.ids)[0]), len(mark))]
         return not any(mark in text or text.endswith(tuple(begun)) for text in others)
 
     @property
     def _mark(self) -> str:
-        """What stands in front of a name, behind an id, from the first special token on; "" where
-        there is none."""
+        """The text in front of a name and behind an id, from its first special token on; "" where
+        it has none."""
         parts = parts_of(behind_id(self.tool_format.before_name), self.ids)
         first = next((i for i, part in enumerate(parts) if part in self.ids), len(parts))
         return "".join(parts[first:])
@@ -157,7 +158,7 @@ class CallStarts:
     def _gated(
         self, shapes: Sequence[ObjectShape], must_call: bool, has_answer: bool
     ) -> _Told | None:
-        """Calls that have one beginning for all, behind which it is told where arguments end."""
+        """Calls with one beginning for all, behind which the ends of arguments can be found."""
         one, form = self.tool_format, self.tool_format.arguments
         gate = self._gate(must_call, has_answer)
         if gate is None or around_id(one.before_arguments)[0] != one.before_arguments:
@@ -199,8 +200,8 @@ class CallStarts:
         }
 
     def _named_alone(self, names: Iterable[str], must_call: bool) -> _Told | None:
-        """Calls of arguments in JSON that begin with a name alone: at a message's start, where text
-        has a name, too, and behind a mark that ends text and arguments, and is in neither."""
+        """Calls with arguments in JSON that begin with only a name: at the start of a message whose
+        text begins otherwise, and behind a mark that ends text and arguments and is in neither."""
         one, mark = self.tool_format, self.tool_format.separator
         if one.arguments is not None or one.opening or one.ids or one.after_arguments or not mark:
             return None
@@ -216,8 +217,8 @@ class CallStarts:
         return _Told([TEXT_START, self._bytes(mark)], "JSON")
 
     def _gate(self, must_call: bool, has_answer: bool) -> bytes | None:
-        """What comes first in all messages with calls, up to the first name or an id before it;
-        None where other text may have it, too."""
+        """The text with which all messages with calls begin, up to the first name or an id before
+        it; None where other text may contain it, too."""
         one = self.tool_format
         head, _ = around_id(one.opening)
         first = (parts_of(head, self.ids) or [""])[0]
@@ -226,13 +227,13 @@ class CallStarts:
             return self._bytes(head) if not any(first in other for other in others) else None
         if not first or one.is_marked:
             return None
-        if must_call or (has_answer and first.startswith("<")):  # as no JSON does
+        if must_call or (has_answer and first.startswith("<")):  # JSON does not begin so
             return TEXT_START + self._bytes(head)
         return self._bytes(head) if not has_answer and head.startswith(one.trigger) else None
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
-        """The bytes with which texts begin that do not begin with a special token; None where a
-        text is empty."""
+        """The first bytes of those texts that do not begin with a special token; None where a text
+        is empty."""
         if not all(texts):
             return None
         firsts = [parts_of(text, self.ids)[0] for text in texts]
@@ -240,7 +241,7 @@ class CallStarts:
         return b"".join(sorted(found)).hex()
 
     def of_answer(self) -> list[str]:
-        """The texts in front of an answer's JSON."""
+        """The text in front of an answer's JSON."""
         return [(TEXT_START + self._bytes(self.tool_format.before_answer)).hex()]
 
     def _bytes(self, text: str) -> bytes:
@@ -251,7 +252,7 @@ class CallStarts:
 
 
 def _behind_ids(text: str) -> str:
-    """What stands behind the last of IDS in a text; the whole text where there is none."""
+    """The part of a text behind the last of its IDS; the whole text where it has none."""
     while behind_id(text) != text:
         text = behind_id(text)
     return text
@@ -260,7 +261,7 @@ def _behind_ids(text: str) -> str:
 def why_in_order(
     tool_format: ToolFormat, special: Container[str], must_call: bool, has_answer: bool
 ) -> str | None:
-    """The reason why keys come in the schema's order in a format; None where they can come in any
+    """The reason why keys must be in the schema's order in a format; None where they can be in any
     order."""
     if tool_format.arguments is not None:
         return "their arguments are written one by one, and not as JSON"
@@ -280,7 +281,7 @@ def _marks(tool_format: ToolFormat, special: Container[str]) -> list[str]:
 
 
 def parts_of(text: str, marks: Iterable[str]) -> list[str]:
-    """A text in parts, each of the marks in it a part of its own."""
+    """The parts of a text: each mark in it is a part of its own."""
     known = [mark for mark in marks if mark in text]
     parts = [text]
     for mark in known:
@@ -291,6 +292,6 @@ def parts_of(text: str, marks: Iterable[str]) -> list[str]:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """A text in parts, each `mark` in it a part of its own."""
+    """The parts of a text: each `mark` in it is a part of its own."""
     first, *others = text.split(mark)
     return [first, *(part for other in others for part in (mark, other))]

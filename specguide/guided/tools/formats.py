@@ -1,5 +1,5 @@
-"""Owns how model families write tool calls: descriptions under grammars/tool_calls, and
-the choice of one."""
+"""Owns how model families write tool calls: the descriptions under grammars/tool_calls, and the
+choice of one."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ IDS = {
     "{id}": "[0-9A-Za-z]{9}",
     "{lower_id}": "[0-9a-z]{10}",
 }
-"""What tells calls apart, and the regular expression of each: which call it is, from 0 or from 1,
-nine letters and digits, and ten, all of them lower."""
+"""The ids of calls, each with its regular expression: the call's number from 0 or from 1, nine
+letters and digits, ten digits and lower-case letters."""
 
 
 def around_id(text: str) -> tuple[str, str]:
-    """The texts in front of one of IDS and behind it; the whole text and none where there is
-    none."""
+    """The texts in front of one of IDS and behind it; the whole text and "" where there is none."""
     mark = next((one for one in IDS if one in text), None)
     head, _, tail = text.partition(mark) if mark else (text, "", "")
     return head, tail
 
 
 def behind_id(text: str) -> str:
-    """What stands behind one of IDS in a text; the whole text where there is none."""
+    """The text behind one of IDS; the whole text where there is none."""
     head, tail = around_id(text)
     return head if head == text else tail
 
@@ -45,7 +44,7 @@ def id_beginnings(text: str) -> bytes:
 
 
 def with_id(text: str, index: int) -> str:
-    """A text with a call's id in the place of one of IDS. index: which of the calls it is"""
+    """A text with a call's id in place of one of IDS. index: the call's number, from 0"""
     ids = {"{index}": str(index), "{number}": str(index + 1), "{id}": f"{index:09}"}
     ids["{lower_id}"] = f"{index:010}"
     for mark, one in ids.items():
@@ -60,21 +59,21 @@ class ToolFormat(WrittenForm):
         begin · call · (separator · call)* · end
 
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
-    arguments are a JSON object, or as `arguments` says, and all else is text. What the model tells
-    calls apart by stands as one of IDS in before_name, before_arguments or after_arguments.
+    arguments are a JSON object, or as `arguments` says, and all else is text. A call's id is one of
+    IDS in before_name, before_arguments or after_arguments.
 
-    An answer that is no calls stands between before_answer and after_answer; text in front of calls
-    stands between before_lead and after_lead. With none but after_lead, a message begins inside its
-    text, and after_answer begins with after_lead. With none of before_lead and after_lead where
-    answers have marks, there is no text in front of calls.
+    An answer without calls is between before_answer and after_answer; text in front of calls is
+    between before_lead and after_lead. With only after_lead, a message begins inside its text, and
+    after_answer begins with after_lead. Where answers have marks, but before_lead and after_lead
+    are empty, no text comes in front of calls.
 
     separator: None: a message has one call
-    trigger:   how calls begin: text that has it is no text any more
-    told_id:   a call's id as the chat template must be told it, one of IDS and "{name}" in it; ""
-               for whatever id the caller gave it
-    tools_variable: under which the chat template is told functions, beside `tools`
-    tells_text:     it is told them as JSON text there, and needs it without tools, too
-    day_variable:   under which it must be told which day it is
+    trigger:   how calls begin: text that contains it is no longer text
+    told_id:   a call's id as the chat template needs it, with one of IDS and "{name}" in it; "" for
+               any id that the caller gave it
+    tools_variable: a further variable by which the chat template takes functions, beside `tools`
+    tells_text:     there it takes them as JSON text, also where there are no tools
+    day_variable:   the variable by which it takes the date
     """
 
     begin: str
@@ -96,18 +95,18 @@ class ToolFormat(WrittenForm):
 
     @property
     def opening(self) -> str:
-        """All that stands in front of the first call's name."""
+        """All text in front of the first call's name."""
         return self.begin + self.before_name
 
     @property
     def ids(self) -> set[str]:
-        """Those of IDS that stand in calls."""
+        """The IDS that occur in calls."""
         around = self.before_name + self.before_arguments + self.after_arguments
         return {one for one in IDS if one in around}
 
     @property
     def is_marked(self) -> bool:
-        """Whether marks say what is an answer and what leads to calls."""
+        """Whether marks tell answers from text in front of calls."""
         return bool(self.before_answer or self.after_lead)
 
     @property
@@ -117,37 +116,36 @@ class ToolFormat(WrittenForm):
 
     @property
     def has_lead(self) -> bool:
-        """Whether there may be text in front of calls."""
+        """Whether text may come in front of calls."""
         return not self.is_marked or bool(self.after_lead)
 
     def answers_behind(self, prompt: str) -> bool:
-        """Whether a prompt, by its last part, ends where either an answer's mark comes next, or
-        a tool's name."""
+        """Whether a prompt ends where either an answer's mark or a tool's name comes next."""
         is_lead = self.before_lead == self.before_answer and bool(self.after_lead)
         return is_lead and prompt.endswith(self.after_lead)
 
     @property
     def behind_name(self) -> tuple[str, ...]:
-        """The texts of which one stands behind a call's name."""
+        """The texts one of which follows a call's name."""
         text, _ = around_id(self.before_arguments)
         if text or self.arguments is None:
             return (text,)
         return self.arguments.before_name, self.after_arguments
 
     def call(self, name: str, arguments: str, index: int = 0) -> str:
-        """The text of one call. arguments: JSON; index: the call's place in its message"""
+        """The text of one call. arguments: JSON; index: the call's number in its message, from 0"""
         written = arguments if self.arguments is None else self.arguments.written(arguments)
         before, after = self.before_arguments, self.after_arguments
         head = with_id(self.before_name, index) + name
         return head + with_id(before, index) + written + with_id(after, index)
 
     def id_of(self, name: str, index: int) -> str:
-        """The told_id of a call, of which there are `index` before it in the conversation."""
+        """The told_id of a call. index: number of calls before it in the conversation"""
         return with_id(self.told_id, index).replace("{name}", name)
 
     def message(self, calls: list[tuple[str, str]], lead: str = "") -> str:
-        """The text of calls, each a name and its arguments as JSON, behind a leading text, if the
-        format has such."""
+        """The text of calls, each given by a name and JSON arguments, with the text `lead` in front
+        if the format allows it."""
         written = (self.separator or "").join(
             self.call(*call, index) for index, call in enumerate(calls)
         )
@@ -162,19 +160,19 @@ class ToolFormat(WrittenForm):
 
 @cache
 def tool_formats() -> dict[str, ToolFormat]:
-    """All formats that are known, by name."""
+    """All known formats, by name."""
     return {name: _with_form(one) for name, one in read_forms("tool_calls", ToolFormat).items()}
 
 
 def _with_form(one: ToolFormat) -> ToolFormat:
-    """The format with an ArgumentsForm in the place of its description."""
+    """The format, with an ArgumentsForm made from its description."""
     described: Any = one.arguments
     return one if described is None else replace(one, arguments=ArgumentsForm(**described))
 
 
 def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
-    """The format of this name, else the one that the chat template speaks of. Raises InvalidParams
-    where there is none."""
+    """The format of this name; without a name, the format whose marks the chat template has. Raises
+    InvalidParams where there is none."""
     known = ", ".join(tool_formats())
     if name is not None:
         if name not in tool_formats():

@@ -1,8 +1,8 @@
 """Owns the grammar of a message that may call tools: each call names a given tool and has arguments
 of its schema.
 
-Free text ends at the format's trigger: from there on the message is tool calls. Written in Lark,
-for whichever backend takes all that it says.
+Free text ends at the format's trigger; from there on the message is tool calls. The grammar is in
+Lark, for any backend that enforces all of it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from specguide.guided.tools.value_shapes import num_schemas
 from specguide.guided.written_cache import WrittenCache
 
 _WITHOUT_REFERENCES = 2
-"""A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
+"""A version of marshal in which equal values have equal bytes. It tells 1 from 1.0 and from
+True."""
 _UNIQUE = b"uniqueItems"
 _BESIDE = 2000
-"""Bytes that a guide and its key take beside their characters."""
+"""Bytes of a guide and its key, without their characters."""
 _guides: WrittenCache[Guide] = WrittenCache(
     lambda guide: _BESIDE + len(guide.source()) + len(guide.as_tag or ""), most_of_one=4 << 20
 )
@@ -51,16 +52,15 @@ def tool_guide(
     answer: Any = None,
     key_order: str | None = None,
 ) -> Guide:
-    """The grammar of a message. Its JSON Schemas are those of the answer, if there is one, and of
-    the tools.
+    """The grammar of a message. Its JSON Schemas are those of the answer, if any, and of the tools.
 
-    must_call:   it is calls, at least one
-    is_parallel: it may have several, if the format has
-    answer:      a JSON schema: what is not calls matches it; None: that is free text
-    key_order:   of the arguments and the answer, as of a Guide
+    must_call:   the message is calls, at least one
+    is_parallel: it may have several calls, if the format allows it
+    answer:      a JSON schema for messages without calls; None: these are free text
+    key_order:   order of keys in the arguments and the answer; see Guide
 
-    Raises InvalidParams where the format does not let keys come in any order, as `key_order` has
-    it; where only the engine has it, they come in the schema's order then.
+    Raises InvalidParams where `key_order` is "any" and the format does not allow it. Where only the
+    engine's configuration says "any", such a format has the schema's order.
     """
     rules = MessageRules(tool_format, special_token, limits)
     order = key_order or limits.key_order
@@ -76,7 +76,7 @@ def tool_guide(
     told = [*((tool.name, tool.parameters) for tool in tools), answer]
     try:
         text = marshal.dumps(told, _WITHOUT_REFERENCES)
-    except ValueError:  # no plain dicts
+    except ValueError:  # there are others than plain dicts
         return make()
     key = *rules.key, limits, must_call, is_parallel, order
     return _guides.get(text, key, lambda: make(may_be_distinct=_UNIQUE in text))
@@ -93,7 +93,7 @@ def _guide(
     *,
     may_be_distinct: bool = True,
 ) -> Guide:
-    """The guide, once it is asked for. may_be_distinct: a schema may ask for distinct items"""
+    """The guide of `tool_guide`. may_be_distinct: a schema may ask for distinct items"""
     tool_format = rules.format
     schemas = [*(tool.parameters for tool in tools), answer]
     is_guarded = order == "any" or (
@@ -121,7 +121,7 @@ def _guide(
         param="tools",
         layout=CallLayout(tool_format, rules.ids, shapes, must_call, has_answer, counts),
         calls=None if texts is None else vars(texts).copy(),
-        reads_one_way=answer is None,  # which may begin as a call does
+        reads_one_way=answer is None,  # free text may begin as a call does
         as_tag=message_tag(tool_format, tools, None if must_call else answer),
     )
 
@@ -133,7 +133,8 @@ def _call_texts(
     must_call: bool,
     has_answer: bool,
 ) -> CallTexts | None:
-    """How calls begin, for whose arguments these can wait; None where they cannot, or are few."""
+    """How calls begin, where their arguments can wait; None where they cannot, or there are few
+    tools."""
     if not len(shapes) == len(tools) >= LEAST_DEFERRED:
         return None
     starts = CallStarts(rules.format, rules.ids)
@@ -149,7 +150,7 @@ def _start(
     is_parallel: bool,
     answer: Any,
 ) -> list[str]:
-    """What a message is, and the rules that are its own."""
+    """The start rule of a message, and the rules that only it uses."""
     one = rules.format
     lead = rules.terms(one.after_lead) if one.begins_inside else ""
     calls = f"{lead} {rules.calls(is_parallel)}".strip()
@@ -165,8 +166,8 @@ def _start(
 def _joined(
     first: Sequence[str], tools: Sequence[WrittenTool], last: Sequence[str]
 ) -> tuple[str, list[tuple[int, int, int, int]]]:
-    """The grammar of lines and tools; and by tool the place of its arguments' term, and that of the
-    rules that it alone has, each with the line's end before it."""
+    """The grammar of lines and tools; and by tool, begin and end of its arguments' term, and begin
+    and end of the rules that only it has, including the line end in front of each."""
     text = "\n".join([*first, "tool: "])
     terms = list[tuple[int, int]]()
     at = len(text)

@@ -1,4 +1,5 @@
-"""Owns what the grammar of a message with tools fixes of its text, for whoever reads it."""
+"""Owns the layout of a message with tools: the parts of its text that the grammar fixes, for
+readers of the output."""
 
 from __future__ import annotations
 
@@ -10,19 +11,18 @@ from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.tools.shapes import ObjectShape
 
 SpecialToken = Callable[[str], int | None]
-"""A function that gives the id of a special token; None for a token that is text, and for no
-token."""
+"""A function that gives the id of a special token; None for other texts."""
 
 
 @dataclass(frozen=True)
 class CallLayout:
-    """What a guide that `tool_guide` has made fixes of a message.
+    """The parts of a message that a guide of `tool_guide` fixes.
 
     special_ids: ids of the format's marks that are special tokens, by their texts
-    arguments:   for each tool, how its arguments are written where they are written one by one
-    must_call:   the message is calls, and no text
-    has_answer:  what is not calls is JSON, and no free text
-    num_schemas: of each tool in order, the JSON schemas in the grammar of its arguments
+    arguments:   for each tool, the shape of its arguments where they are written one by one
+    must_call:   the message is calls, and not text
+    has_answer:  a message without calls is JSON, and not free text
+    num_schemas: for each tool in order, the number of JSON schemas in the grammar of its arguments
     """
 
     tool_format: ToolFormat

@@ -1,4 +1,4 @@
-"""Owns the parts of a message that may call tools as Lark: texts, names, arguments, calls."""
+"""Owns the Lark for parts of a message that may call tools: texts, names, arguments, calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT = r"TEXT: /(?s:.+)/"
 
 
 class WrittenTool(NamedTuple):
-    """A tool as Lark: the terms of its name and its arguments, and the rules that it alone has."""
+    """A tool as Lark: the terms of its name and its arguments, and the rules that only it has."""
 
     name: str
     shape: ObjectShape
@@ -33,8 +33,8 @@ class WrittenTool(NamedTuple):
 class Tool:
     """A function that a model may call.
 
-    parameters: the JSON schema of its arguments, an object's
-    param:      the request's field that has the schema
+    parameters: the JSON schema of its arguments, which must be an object's
+    param:      the request's field with the schema
     """
 
     name: str
@@ -48,7 +48,7 @@ def _rule_of(one: str) -> str:
 
 
 class MessageRules:
-    """Parts of a format as Lark."""
+    """Writes parts of a format as Lark."""
 
     def __init__(
         self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig
@@ -58,7 +58,7 @@ class MessageRules:
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
-        """What these rules depend on."""
+        """The values on which these rules depend."""
         self._after_arguments = self._with_id(tool_format.after_arguments)
         self.before_name = self._with_id(tool_format.before_name)
         self.rest_of_call = f"tool {self._after_arguments}"
@@ -71,13 +71,13 @@ class MessageRules:
 
     @property
     def shared(self) -> list[str]:
-        """The rules that several tools need, of all so far."""
+        """The rules that several tools use, of all tools so far."""
         ids = [f"{_rule_of(one)}: /{IDS[one]}/" for one in sorted(self.format.ids)]
         return [*ids, *(self._arguments.shared if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
-        """The terms of a text, in which special tokens stand as such; "" for an empty text."""
-        known = self._known.get(text)  # most of those between arguments come again
+        """The terms of a text, with special tokens as tokens; "" for an empty text."""
+        known = self._known.get(text)  # most texts between arguments are used again
         if known is None:
             parts = [text] if text and not self.ids else self._parts(text)
             known = self._known[text] = " ".join(
@@ -86,18 +86,18 @@ class MessageRules:
         return known
 
     def _with_id(self, text: str) -> str:
-        """The terms of a text that may have one of IDS in it."""
+        """The terms of a text that may contain one of IDS."""
         head, tail = around_id(text)
         ids = [_rule_of(one) for one in IDS if one in text]
         parts = [self.terms(head), *ids, self.terms(tail)]
         return " ".join(part for part in parts if part)
 
     def _parts(self, text: str) -> list[str]:
-        """A text in parts, each special token a part of its own."""
+        """The parts of a text: each special token is a part of its own."""
         return parts_of(text, self.ids)
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> WrittenTool:
-        """A tool's name and its arguments. Raises InvalidGuide, which names the tool."""
+        """A tool's name and arguments. Raises InvalidGuide, which names the tool."""
         name = self.terms(tool.name + self._behind_name)
         try:
             if self._arguments is None:
@@ -111,8 +111,8 @@ class MessageRules:
             raise
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
-        """The terms of all calls of a message. after: the part of their opening that is there
-        already"""
+        """The terms of all calls of a message. after: the part of their opening that is already
+        there"""
         one = self.format
         opening = self._with_id(one.opening.removeprefix(after))
         return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)
@@ -128,11 +128,11 @@ class MessageRules:
         return self._after_arguments, more, self.terms(self.format.end)
 
     def free_text(self, is_parallel: bool) -> list[str]:
-        """The start rule, and others, of text up to the trigger, from where on there are calls; or
+        """The start rule, and others, of text up to the trigger with calls from there on, or of
         text alone."""
         trigger = self.format.trigger
         calls = self.calls(is_parallel, after=trigger)
-        if trigger in self.ids:  # which is in no text
+        if trigger in self.ids:  # no text contains it
             return [f"TEXT? (<[{self.ids[trigger]}]> {calls})?", _TEXT]
         mark = pattern_of(trigger)
         return [
@@ -142,7 +142,7 @@ class MessageRules:
         ]
 
     def marked_text(self, is_parallel: bool) -> list[str]:
-        """The same where marks say what is an answer and what leads to calls."""
+        """See `free_text`, for formats in which marks tell answers from text in front of calls."""
         one, begin = self.format, self.terms(self.format.before_answer)
         calls = self.calls(is_parallel)
         lead, lead_rule = self._up_to(one.after_lead, "lead")
@@ -157,7 +157,7 @@ class MessageRules:
 
     def _answer_text(self, lead: str, lead_rule: list[str]) -> tuple[str, list[str]]:
         """The terms of an answer's text and the mark behind it, and the rules that they need. Near
-        max_tokens that text may be cut off, so a mark that is no text may be missing."""
+        max_tokens the text may be cut off, so a mark that is a special token may be missing."""
         one = self.format
         if any(part in self.ids for part in self._parts(one.after_answer)[:1]):
             return f"TEXT? ({self.terms(one.after_answer)})?", [_TEXT]

@@ -1,7 +1,7 @@
-"""Owns messages that are one call or a JSON answer, where both begin alike, as structural tags.
+"""Owns structural tags for messages that are one call or a JSON answer, where both begin alike.
 
-A lexer takes `{"name": "` for the beginning of a call, and no answer may begin with `{"` then; of a
-tag, a backend that reads character by character goes both ways until it is clear which it is.
+A lexer takes `{"name": "` for the beginning of a call, so no answer could begin with `{"`. With a
+tag, a backend that reads character by character follows both until it is clear which one it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_DEFINITION = "#/$defs/name".count("/")
 
 
 class _Tool(Protocol):
-    """What is asked of a tool here."""
+    """The part of a tool that is needed here."""
 
     @property
     def name(self) -> str: ...
@@ -27,11 +27,11 @@ class _Tool(Protocol):
 
 
 def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) -> str | None:
-    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where
-    there is no answer or it may be read as a call, a call is no JSON object, or the backend of tags
-    would leave out some of what a schema allows.
+    """The tag as JSON text, with the schemas of the answer and of the tools. None where there is no
+    answer or it may be read as a call, where a call is no JSON object, or where the backend of tags
+    would forbid some of what a schema allows.
 
-    An answer lacks one key of a call at least.
+    An answer lacks at least one key of a call.
     """
     one = tool_format
     if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):
@@ -63,7 +63,8 @@ def _keys(tool_format: ToolFormat) -> Set[str]:
 
 
 def _apart(answer: Any, keys: Set[str]) -> Mapping[str, Any] | None:
-    """The schema of all answers but objects with all of the keys; None where it names them all."""
+    """The schema of the answers, except objects that have all of the keys; None where it names them
+    all."""
     if answer is True:
         return _apart({}, keys)
     if not isinstance(answer, Mapping):
@@ -72,18 +73,18 @@ def _apart(answer: Any, keys: Set[str]) -> Mapping[str, Any] | None:
     if not isinstance(named, Mapping) or not isinstance(parts, list) or keys <= named.keys():
         return None
     left = {keyword: value for keyword, value in answer.items() if keyword != "$ref"}
-    if "$ref" in answer:  # beside which some drafts take nothing for a constraint
+    if "$ref" in answer:  # in some drafts it disables the keywords beside it
         parts = [*parts, {"$ref": answer["$ref"]}]
     lacking = {"anyOf": [{"properties": {key: False}} for key in sorted(keys - named.keys())]}
     return {**left, "allOf": [*parts, lacking]}
 
 
 def _opened(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema, which says of objects that they are open; None where that says too much, or where
-    it refers to what may be no subschema.
+    """The schema with its open objects declared open; None where that would allow too much, or
+    where it refers to something that may not be a subschema.
 
-    The backend of tags takes objects for closed that do not say so. They stay as they are where it
-    would not keep other names apart from those that are named.
+    The backend of tags takes objects as closed unless they say otherwise. Objects stay unchanged
+    where the backend could not tell other names from named ones.
     """
     copy: dict[str, Any] = json.loads(json.dumps(schema))
     todo: list[Any] = [copy]

@@ -1,5 +1,5 @@
-"""Owns the shapes in which values are written where arguments are written one by one: as text, as
-JSON, or piece by piece in the format's own marks."""
+"""Owns the shapes of values where arguments are written one by one: as raw text, as JSON, or piece
+by piece in the format's own marks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from specguide.guided.tools.words import NO_WORDS, Words
 
 @dataclass(frozen=True)
 class TextShape:
-    """A text that is written as it is.
+    """A raw text.
 
-    beside:   what may stand in its place
+    beside:   words that may stand in its place
     is_apart: it begins with none of JSON_OPENERS
     """
 
@@ -27,9 +27,9 @@ class TextShape:
 class JsonShape:
     """A value that is written as JSON.
 
-    schema:  it alone, with all that it refers to
-    written: the schema as it stands where it is written
-    kind:    the one kind of value that it is; "": it may be of several
+    schema:  its schema, complete with what it refers to
+    written: its schema as it stands in the tool's parameters
+    kind:    its only kind of value; "": there may be several
     """
 
     schema: Any
@@ -55,7 +55,7 @@ class ObjectShape:
 
 @dataclass(frozen=True)
 class ArrayShape:
-    """Values in a row. most: None: any number of them"""
+    """Values in a row. most: None: any number"""
 
     item: Shape
     least: int
@@ -64,14 +64,15 @@ class ArrayShape:
 
 @dataclass(frozen=True)
 class AnyShape:
-    """Any value, written as a literal of Python. kind: "object" or "array"; "": of any kind"""
+    """Any value, written as a Python literal. kind: "object" or "array"; "": any kind"""
 
     kind: str = ""
 
 
 @dataclass(frozen=True)
 class ChoiceShape:
-    """One of several shapes, each known by how it begins, or a listed text by all of it."""
+    """One of several shapes, recognized by its beginning; a listed text is recognized by the
+    whole."""
 
     options: Sequence[Shape]
 

@@ -1,5 +1,5 @@
-"""Owns which shape each argument of a tool has where arguments are written one by one. The grammar
-is made from it, and calls are read by it."""
+"""Owns the shape of each argument of a tool where arguments are written one by one. The grammar is
+made from it, and calls are read by it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from specguide.guided.tools.shapes import (
 from specguide.guided.tools.words import JSON_OPENERS, NO_WORDS, NOTES, are_apart, words_for
 
 _MOST_VALUES = 400
-"""Most values of a tool that are written piece by piece; those beyond are JSON."""
+"""Most values of a tool that are written piece by piece; further ones are JSON."""
 _MOST_DEPTH = 20
 _MOST_ITEMS = 1000
 _OBJECT = frozenset((*NOTES, "type", "properties", "required", "additionalProperties"))
@@ -45,12 +45,12 @@ _SCALARS = frozenset(("string", "number", "integer", "boolean", "null"))
 
 
 def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> ObjectShape:
-    """How a tool's arguments are written. Raises InvalidGuide for what is no schema."""
+    """The shape of a tool's arguments. Raises InvalidGuide for an invalid schema."""
     return _Shapes(form, parameters).arguments()
 
 
 def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Names of a tool's arguments that are written as they are, and in no other way."""
+    """Names of a tool's arguments that are always written as raw text."""
     members = () if form is None else arguments_shape(form, parameters).members
     shapes = [(one.name, one.shape) for one in members]
     return frozenset(name for name, one in shapes if isinstance(one, TextShape) and not one.beside)
@@ -66,13 +66,14 @@ def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
 
 
 class _Shapes:
-    """Shapes of one tool's values. pointers are of the schema that a shape is made of, in `root`"""
+    """Makes the shapes of one tool's values. A pointer is the place of a shape's schema in
+    `root`."""
 
     def __init__(self, form: ArgumentsForm, root: Mapping[str, Any]) -> None:
         self.form, self.root = form, root
         self._lone = LoneSchemas(root)
         self._num_left, self._depth = _MOST_VALUES, 0
-        self._open: list[str] = []  # pointers that are followed at the moment
+        self._open: list[str] = []  # pointers that are being followed
 
     def arguments(self) -> ObjectShape:
         root = self.root
@@ -95,7 +96,7 @@ class _Shapes:
         return tuple(members)
 
     def _value(self, schema: Any, pointer: str, after: str) -> Shape:
-        """A value's shape. after: what stands behind it"""
+        """A value's shape. after: the text behind it"""
         form = self.form
         if is_text(form, schema, after):
             text = TextShape(schema)
@@ -116,7 +117,7 @@ class _Shapes:
         return shape or self._json(schema, pointer)
 
     def _own(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
-        """The shape of a value in the format's own marks; None where it has none for it."""
+        """The shape of a value in the format's own marks; None where the format has none for it."""
         form = self.form
         if "$ref" in schema and schema.keys() - set(NOTES) == {"$ref"}:
             return self._referred(schema["$ref"], after)
@@ -133,7 +134,7 @@ class _Shapes:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Shapes of what is in an object or array."""
+        """A context in which shapes are for values inside an object or array."""
         outer, self.form = self.form, self.form.inner
         yield
         self.form = outer
@@ -144,14 +145,14 @@ class _Shapes:
         options = tuple(_with_one_list([one for shape in shapes for one in _flat(shape)]))
         has_text = any(isinstance(one, TextShape) for one in options)
         if self.form.is_quoted or (self.form.has_literals and not has_text):
-            return ChoiceShape(options) if options else None  # read without their shapes
+            return ChoiceShape(options) if options else None  # it is read without shapes
         if self.form.has_bare_texts:
             return self._bare(options, after)
         is_told = bool(options) and self.form.tells_texts and self._are_told(options)
         return ChoiceShape(options) if is_told else None
 
     def _bare(self, options: Sequence[Shape], after: str) -> Shape | None:
-        """The shape of a value that is one of several, of which a text has no mark of its own."""
+        """The shape of a value with several options, where raw texts have no mark of their own."""
         texts = [one for one in options if isinstance(one, TextShape)]
         others = [one for one in options if isinstance(one, JsonShape)]
         brackets = ObjectShape | ArrayShape | AnyShape
@@ -174,7 +175,7 @@ class _Shapes:
         return ChoiceShape((TextShape(text.schema, beside, True), quoted, *in_brackets))
 
     def _referred(self, reference: Any, after: str) -> Shape | None:
-        """The shape of what a reference leads to; None where it leads elsewhere or into itself."""
+        """The shape of a reference's target; None where it leads elsewhere or into itself."""
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return None
         pointer, found = reference[1:], self.root
@@ -192,7 +193,7 @@ class _Shapes:
         return shape
 
     def _is_object(self, schema: Mapping[str, Any], after: str) -> bool:
-        """Whether it is an object whose values have names that are known."""
+        """Whether it is an object whose values all have known names."""
         if schema.get("type") != "object" or schema.keys() - _OBJECT:
             return False
         if schema.get("additionalProperties", False) is not False:
@@ -209,7 +210,7 @@ class _Shapes:
         return all(can_be_named(form, name, end) for name in named)
 
     def _are_told(self, options: Sequence[Shape]) -> bool:
-        """Whether it is known by their beginnings which of them is there."""
+        """Whether the beginnings of the options tell which one is there."""
         texts = sum(isinstance(one, TextShape) for one in options)
         json = [one.kind for one in options if isinstance(one, JsonShape)]
         if self.form.tells_kinds:
@@ -225,8 +226,8 @@ class _Shapes:
 
 
 def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Schemas of which a value fits one where it fits the schema, and the steps to them; none
-    where it is not plain which these are."""
+    """Schemas one of which a value fits exactly where it fits the given schema, with the steps to
+    them; none where these cannot be found simply."""
     asked = schema.keys() - set(NOTES)
     kinds = schema.get("type")
     if asked == {"anyOf"}:
@@ -250,7 +251,7 @@ def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
 
 
 def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
-    """Shapes, of which one listed text is in the place of all that are alone."""
+    """The shapes, with one listed text in place of all listed ones without words beside."""
     alone = [one for one in options if isinstance(one, TextShape) and not one.beside]
     listed = dict.fromkeys(text for one in alone for text in listed_of(one.schema))
     for one in options:
@@ -262,8 +263,8 @@ def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
 
 
 def _kind_of_any(schema: Any) -> str | None:
-    """The kind of which a value may be any, an object's or an array's; "" where it may be any at
-    all; None where more is asked."""
+    """The kind, "object" or "array", of which any value fits; "" where any value at all fits; None
+    where the schema asks for more."""
     if not is_object(schema):
         return "" if schema is True else None
     asked = schema.keys() - set(NOTES)
@@ -278,7 +279,7 @@ def _kind_of_any(schema: Any) -> str | None:
 
 
 def _is_array(schema: Mapping[str, Any]) -> bool:
-    """Whether it is an array whose items are alike."""
+    """Whether it is an array whose items all have one schema."""
     if schema.get("type") != "array" or schema.keys() - _ARRAY or "items" not in schema:
         return False
     check_shapes(schema["items"], "/items")

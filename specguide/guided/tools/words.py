@@ -1,5 +1,5 @@
-"""Owns what else may be written in the place of a text that no mark of its own tells: values of
-which each is known by all that is written of it."""
+"""Owns the words that may stand in place of a raw text without marks: values that are recognized by
+their whole text."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from specguide.guided.tools.arguments_form import ArgumentsForm, kind_of
 NOTES = ("title", "description", "examples", "default", "$comment")
 _INTEGER = "-?(0|[1-9][0-9]{0,99})"
 NUMERALS = {"integer": _INTEGER, "number": rf"{_INTEGER}(\.[0-9]{{1,99}})?([eE][-+]?[0-9]{{1,2}})?"}
-"""Regular expressions of numbers that are no text where any number of a kind may stand."""
+"""Regular expressions of numbers that are not text where any number of the kind may stand."""
 MOST_OF_NUMERAL = 210
-"""Most characters of any number that is no text there; those above have fewer."""
+"""Most characters of any number that is not text there; those above are shorter."""
 JSON_OPENERS = ('"', "[", "{")
-"""What JSON begins with that is no number and no word."""
+"""The beginnings of JSON that is neither a number nor a word."""
 CONSTANTS_OF: Mapping[str, tuple[str, ...]] = {"boolean": ("true", "false"), "null": ("null",)}
 LISTING = frozenset(("enum", "const"))
 
 
 @dataclass(frozen=True)
 class Words:
-    """Values that may stand in the place of a text: what is written so is never the text.
+    """Values that may stand in place of a text: what is written as one of them is never the text.
 
     listed:  as they are written
     numeral: any number of this kind, one of NUMERALS; "": none
@@ -38,7 +38,7 @@ class Words:
         return bool(self.listed or self.numeral)
 
     def __add__(self, other: Words) -> Words:
-        """These and others."""
+        """The words of both."""
         listed = tuple(dict.fromkeys((*self.listed, *other.listed)))
         kinds = {self.numeral, other.numeral}
         return Words(listed, next((kind for kind in ("number", "integer") if kind in kinds), ""))
@@ -48,7 +48,7 @@ NO_WORDS = Words()
 
 
 def words_for(form: ArgumentsForm, schemas: Iterable[Any]) -> Words | None:
-    """The words for all values that fit one of some schemas; None where they have none."""
+    """The words for all values that fit any of the schemas; None where these cannot be listed."""
     found = NO_WORDS
     for schema in schemas:
         words = _words(form, schema)
@@ -78,13 +78,13 @@ def _words(form: ArgumentsForm, schema: Any) -> Words | None:
 
 
 def _is_of(kind: Any, value: Any) -> bool:
-    """Whether a value is plainly of a type of JSON Schema, or of one of several."""
+    """Whether a value certainly has a type of JSON Schema, or one of several."""
     kinds = kind if isinstance(kind, list) else [kind]
     return kind_of(value) in kinds or (type(value) is int and "integer" in kinds)
 
 
 def is_numeral(text: bytes, kind: str) -> bool:
-    """Whether a text, of signs of numbers alone, is a number of this kind, one of NUMERALS."""
+    """Whether a text of number characters is a number of this kind, one of NUMERALS."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -93,7 +93,7 @@ def is_numeral(text: bytes, kind: str) -> bool:
 
 
 def are_apart(texts: Iterable[str]) -> bool:
-    """Whether no such text is the beginning of a text that is JSON, and none is JSON itself."""
+    """Whether no such text is JSON or the beginning of JSON in brackets or quotes."""
     return not any(one.startswith(JSON_OPENERS) or _is_json(one) for one in texts)
 
 
