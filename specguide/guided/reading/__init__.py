@@ -1,5 +1,5 @@
-"""Reading an output while it is written: its reasoning, text, calls and fields, by the structure
-that its guide fixes."""
+"""Reads outputs while they are written: their reasoning, text, calls and fields, by the structure
+that the guide fixes."""
 
 from __future__ import annotations
 

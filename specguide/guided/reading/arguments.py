@@ -1,4 +1,4 @@
-"""Owns reading the arguments of a call that are written one by one, and telling them as JSON."""
+"""Owns the reading of call arguments that are written one by one, which are shown as JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ArgumentMarks:
         return mark_bytes(self._form.after_value_of(name), self._ids)
 
     def before(self, shape: Shape) -> list[bytes]:
-        """The marks of which one is in front of a value of this shape."""
+        """The marks one of which is in front of a value of this shape."""
         match shape:
             case TextShape():
                 return [*filter(None, [self.other_text[0]]), self.text[0]]
@@ -68,34 +68,34 @@ class ArgumentMarks:
 class ListedReader:
     """Reads arguments one by one, and the mark behind them.
 
-    place: tag, tool and call that its parts belong to
+    place: tag, tool and call of its parts
     """
 
     def __init__(self, cursor: Cursor, marks: ArgumentMarks, place: Part) -> None:
         self._cursor, self._marks, self._place = cursor, marks, place
-        self._owed = b""  # what the next mark shows first
+        self._owed = b""  # JSON that the next mark shows first
 
     def read(self, shape: ObjectShape, after: bytes) -> Steps[bool]:
-        """Read all arguments and return whether they were whole. after: the mark behind them"""
+        """Read all arguments. Returns whether they were whole. after: the mark behind them"""
         self._owed = b"{"
         is_whole = yield from self._members(shape, "", self._marks.if_none + after, after)
         if not is_whole:
-            yield from self._cursor.rest(self._around(""), nothing)  # of what was cut off
+            yield from self._cursor.rest(self._around(""), nothing)  # of an output cut off
         return is_whole
 
     def _around(self, path: str) -> Part:
         return self._place._replace(role="punctuation", path=path)
 
     def _mark(self, mark: bytes, path: str, shown: bytes = b"") -> None:
-        """Take a mark, which may be empty: then the next one shows what it does."""
+        """Take a mark. If it is empty, the next mark shows its JSON."""
         shown = self._owed + shown
         self._cursor.mark(mark, self._around(path), shown)
         self._owed = b"" if mark else shown
 
     def _members(self, shape: ObjectShape, path: str, none: bytes, after: bytes) -> Steps[bool]:
-        """Read values with names and the mark behind them, and return whether they were whole.
+        """Read values with names and the mark behind them. Returns whether they were whole.
 
-        none: the mark behind them where there are none
+        none: the mark behind them where there are no values
         """
         cursor, num_read = self._cursor, 0
         shapes = {member.name: member.shape for member in shape.members}
@@ -111,8 +111,8 @@ class ListedReader:
     def _member(
         self, before: bytes, path: str, shapes: Mapping[str, Shape], told: bytes
     ) -> Steps[bool]:
-        """Read a value with its name and return whether it was whole. The name is held back until
-        it is whole. told: what is shown in front of it"""
+        """Read a value with its name. Returns whether it was whole. The name is held back until it
+        is whole. told: JSON shown in front of it"""
         cursor, marks = self._cursor, self._marks
         is_there = yield from cursor.begins(before)
         end = (yield from cursor.find(marks.before_value, len(before))) if is_there else None
@@ -130,10 +130,10 @@ class ListedReader:
     def _value(
         self, shape: Shape, before: tuple[bytes, bytes], path: str, outside: str, after: bytes
     ) -> Steps[bool]:
-        """Read a value and the marks around it, and return whether they were whole.
+        """Read a value and the marks around it. Returns whether they were whole.
 
-        before:  the mark in front of any value, which comes next, and what it shows
-        outside: the path of what the value is in
+        before:  the mark in front of any value, which comes next, and the JSON that it shows
+        outside: the path of the object or array around the value
         """
         marks, (outer, shown) = self._marks, before
         begin = yield from self._begin(shape, outer, after)
@@ -160,13 +160,13 @@ class ListedReader:
     def _begin(
         self, shape: Shape, before: bytes, after: bytes
     ) -> Steps[tuple[Shape, bytes] | None]:
-        """Which of a choice of shapes comes next, and the mark in front of it alone; None where
-        none does. Takes nothing. before, after: the marks around any value"""
+        """Which of a choice of shapes comes next, and the mark that only this shape has in front;
+        None where none comes. Takes nothing. before, after: the marks around any value"""
         options = shape.options if isinstance(shape, ChoiceShape) else [shape]
-        if self._marks.has_literals:  # which are read without their shapes
+        if self._marks.has_literals:  # literals are read without shapes
             options = [one if isinstance(one, TextShape) else _JSON for one in options]
         marks = [(option, mark) for option in options for mark in self._marks.before(option)]
-        for option, mark in sorted(marks, key=lambda one: not one[1]):  # any may be without a mark
+        for option, mark in sorted(marks, key=lambda one: not one[1]):  # those without a mark last
             if not (yield from self._cursor.begins(before + mark)):
                 continue
             if isinstance(option, TextShape) and not mark:
@@ -178,7 +178,7 @@ class ListedReader:
         return None
 
     def _is_text(self, shape: TextShape, before: bytes, after: bytes) -> Steps[bool]:
-        """Whether a text comes next, between marks, and no JSON."""
+        """Whether a text comes next, between marks, and not JSON."""
         if shape.is_apart:
             return not (yield from self._is_one_of(JSON_OPENERS, before, b""))
         return (yield from self._is_one_of(listed_of(shape.schema), before, after))
@@ -209,8 +209,7 @@ class ListedReader:
         return True
 
     def _items(self, item: Shape, path: str, after: bytes) -> Steps[bool]:
-        """Read the items of an array and the mark behind them, and return whether they were
-        whole."""
+        """Read the items of an array and the mark behind them. Returns whether they were whole."""
         cursor, marks, num_read = self._cursor, self._marks, 0
         while not (yield from cursor.begins(after)):
             mark = (marks.separator if num_read else b"") + marks.item[0]
@@ -234,5 +233,5 @@ class ListedReader:
 
 
 def nothing(_: bytes) -> bytes:
-    """Nothing: what is shown of bytes that are no text."""
+    """Shows nothing: for bytes that are not text."""
     return b""

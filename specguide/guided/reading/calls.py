@@ -1,4 +1,5 @@
-"""Owns reading a message that may call tools while it is written: text, which tool, arguments."""
+"""Owns the reading of a message that may call tools, while it is written: text, tools,
+arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CONTENT_JSON = Part("content", "punctuation", "")
 
 
 class CallReader:
-    """Reads a message that a guide of `tool_guide` lets through."""
+    """Reads a message of a guide that `tool_guide` made."""
 
     def __init__(self, cursor: Cursor, layout: CallLayout) -> None:
         one = layout.tool_format
@@ -47,12 +48,12 @@ class CallReader:
         return mark_bytes(text, self._layout.special_ids)
 
     def _around_id(self, text: str) -> tuple[bytes, bytes]:
-        """The marks in front of a call's id and behind it; the mark and none where it has none."""
+        """The marks in front of a call's id and behind it; the mark and b"" where it has no id."""
         head, tail = around_id(text)
         return self._mark(head), self._mark(tail)
 
     def _behind_id(self, text: str) -> bytes:
-        """The mark up to which a call's id is passed over."""
+        """The mark up to which a call's id is skipped."""
         head, tail = self._around_id(text)
         return tail or head
 
@@ -72,7 +73,7 @@ class CallReader:
             yield from self._calls()
 
     def _marked(self) -> Steps[None]:
-        """Read a message in which marks say what is an answer and what leads to calls."""
+        """Read a message in which marks tell answers from text in front of calls."""
         cursor, one = self._cursor, self._layout.tool_format
         before_answer, before_lead = self._mark(one.before_answer), self._mark(one.before_lead)
         has_lead = one.has_lead and not self._layout.has_answer
@@ -86,7 +87,7 @@ class CallReader:
             yield from self._answer()
         elif (yield from cursor.begins(self._opening[0])):
             yield from self._calls()
-        elif cursor.is_over:  # before it was certain what it is
+        elif cursor.is_over:  # ended before it was clear what it is
             cursor.take(len(cursor.data), CONTENT_MARK, b"")
 
     def _answer(self) -> Steps[None]:
@@ -116,8 +117,8 @@ class CallReader:
             self._cursor.mark(end, CONTENT_MARK)
 
     def _call(self, before: tuple[bytes, bytes], call: int) -> Steps[bool]:
-        """Read a call behind the marks around its id and return whether it was whole. Its name is
-        held back until the name is whole."""
+        """Read a call behind the marks around its id. Returns whether it was whole. Its name is
+        held back until it is whole."""
         cursor = self._cursor
         found = yield from self._name_end(before)
         if found is None:
@@ -135,7 +136,7 @@ class CallReader:
         return (yield from self._arguments(around, name))
 
     def _arguments(self, around: Part, name: str) -> Steps[bool]:
-        """Read arguments and the mark behind them, and return whether all of that was whole."""
+        """Read arguments and the mark behind them. Returns whether all of that was whole."""
         cursor, after = self._cursor, self._after_arguments
         if self._listed is not None:
             shape = self._layout.arguments[name]
@@ -147,8 +148,7 @@ class CallReader:
         return True
 
     def _name_end(self, before: tuple[bytes, bytes]) -> Steps[tuple[int, int] | None]:
-        """The places where the next call's name begins and ends; None where no call comes next.
-        Takes nothing."""
+        """Begin and end of the next call's name; None where no call comes next. Takes nothing."""
         cursor, names = self._cursor, self._layout.names
         head, tail = before
         if not (yield from cursor.begins(head)):

@@ -1,5 +1,5 @@
-"""Owns an output's bytes as they are read: those that nobody has taken yet, and the pieces made of
-those that were."""
+"""Owns an output's bytes while they are read: those not taken yet, and the pieces made of the
+others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.request_records import SpanRole, SpanTag
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""A reader: a generator that yields where it must see more bytes to go on."""
+"""A reader: a generator that yields where it needs more bytes."""
 _PLAIN = {
     ord('"'): re.compile(rb'[^\\"]*'),
     ord("'"): re.compile(rb"[^\\']*"),
@@ -22,7 +22,7 @@ _NUMERAL = re.compile(rb"[-+.0-9Ee]*")
 
 
 class Part(NamedTuple):
-    """The part of an output that a piece belongs to; the fields are those of an OutputSpan."""
+    """The part of an output to which a piece belongs. Its fields are those of an OutputSpan."""
 
     tag: SpanTag
     role: SpanRole
@@ -32,8 +32,8 @@ class Part(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Bytes of the output, and what a caller is shown of them: nothing of a mark, and arguments as
-    JSON."""
+    """Bytes of the output, and what a caller is shown for them: nothing for a mark, and JSON for
+    arguments."""
 
     part: Part
     data: bytes
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Cursor:
-    """The place that the reading of an output has come to.
+    """The position up to which an output was read.
 
     data, at: its last bytes, of which those from `at` on are not taken yet
     is_over:  no more bytes come
@@ -54,35 +54,35 @@ class Cursor:
         self._pieces: list[Piece] = []
 
     def add(self, data: bytes) -> None:
-        """Add more bytes. What was counted from `at` on still holds."""
+        """Add more bytes. Offsets counted from `at` on stay valid."""
         self.data = self.data[self.at :] + data
         self.at = 0
 
     def drain(self) -> list[Piece]:
-        """The pieces that were taken since the last call, in order; together they hold all bytes
+        """The pieces that were taken since the last call, in order; together they have all bytes
         taken."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
     def take(self, end: int, part: Part, shown: bytes | None = None) -> None:
-        """Make a piece of the bytes up to the place `end`. shown: None: the bytes as they are"""
+        """Make a piece of the bytes up to the position `end`. shown: None: the bytes as they are"""
         data = self.data[self.at : end]
         if data:
             self._pieces.append(Piece(part, data, data if shown is None else shown))
             self.at = end
 
     def mark(self, mark: bytes, part: Part, shown: bytes = b"") -> None:
-        """Take a mark, which is known to come next."""
+        """Take a mark, which must come next."""
         self.take(self.at + len(mark), part, shown)
 
     def more(self) -> Steps[bool]:
-        """Wait for a byte; returns whether there is one."""
+        """Wait for a byte. Returns whether there is one."""
         while self.at == len(self.data) and not self.is_over:
             yield
         return self.at < len(self.data)
 
     def begins(self, mark: bytes) -> Steps[bool]:
-        """Whether a mark comes next; waits until that is certain, and takes nothing."""
+        """Whether a mark comes next. Waits until that is certain, and takes nothing."""
         while not self.data.startswith(mark, self.at):
             if self.is_over or not mark.startswith(self.data[self.at :]):
                 return False
@@ -90,8 +90,8 @@ class Cursor:
         return True
 
     def find(self, mark: bytes, offset: int = 0) -> Steps[int | None]:
-        """The place of a mark, at least `offset` bytes further on; None where it does not come any
-        more. Takes nothing."""
+        """The position of a mark, at least `offset` bytes further on; None where it comes no more.
+        Takes nothing."""
         num_seen = offset
         while (found := self.data.find(mark, self.at + num_seen)) < 0:
             if self.is_over:
@@ -106,10 +106,10 @@ class Cursor:
         part: Part,
         show: Callable[[bytes], bytes] | None = None,
     ) -> Steps[bool]:
-        """Take all bytes in front of the first of some marks, as they come; returns whether a mark
+        """Take all bytes in front of the first of some marks, as they come. Returns whether a mark
         has come.
 
-        show: makes of a stretch of text what is shown of it; None: the stretch itself
+        show: gives what is shown for a stretch of text; None: the stretch itself
         """
         while True:
             places = [self.data.find(mark, self.at) for mark in marks]
@@ -122,13 +122,13 @@ class Cursor:
             yield
 
     def rest(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
-        """Take all bytes that are still to come. show: as for `text`"""
+        """Take all bytes that are still to come. show: see `text`"""
         while (yield from self.more()):
             self.take(len(self.data), part, show and show(self.data[self.at :]))
 
     def string(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
-        """Take a string between quotes, as it comes. show: as for `text`; then its quotes are shown
-        as JSON's"""
+        """Take a string between quotes, as it comes. show: see `text`; its quotes are then shown as
+        JSON's"""
         quote = self.data[self.at]
         self.take(self.at + 1, part, show and b'"')
         while True:
@@ -141,8 +141,8 @@ class Cursor:
             yield
 
     def closed_string(self) -> Steps[int | None]:
-        """The place where the string between quotes ends that comes next; None where it does not
-        end. Takes nothing."""
+        """The end of the string between quotes that comes next; None where it does not end. Takes
+        nothing."""
         offset = 1
         while True:
             end, is_closed = _string_end(self.data, self.at + offset, self.data[self.at])
@@ -152,14 +152,14 @@ class Cursor:
             yield
 
     def word_end(self) -> Steps[int]:
-        """The place where the word or number ends that comes next. Takes nothing."""
+        """The end of the word or number that comes next. Takes nothing."""
         while (end := _word_end(self.data, self.at)) == len(self.data) and not self.is_over:
             yield
         return end
 
     def numeral(self, offset: int, most: int) -> Steps[bytes]:
-        """The signs of a number that come `offset` bytes further on, but not more than `most` of
-        them. Takes nothing."""
+        """The number characters that come `offset` bytes further on, at most `most` of them. Takes
+        nothing."""
         while True:
             begin = self.at + offset
             found = _NUMERAL.match(self.data, begin, begin + most)
@@ -169,7 +169,7 @@ class Cursor:
             yield
 
     def word(self, part: Part) -> Steps[None]:
-        """Take a word or a number, as it comes; one byte where there comes none."""
+        """Take a word or a number, as it comes; one byte where neither comes."""
         end = _word_end(self.data, self.at)
         if end == self.at:
             self.take(end + 1, part)
@@ -185,7 +185,8 @@ def _word_end(data: bytes, at: int) -> int:
 
 
 def _string_end(data: bytes, at: int, quote: int) -> tuple[int, bool]:
-    """The place up to which a string can be read from inside it, and whether it is closed there."""
+    """The position up to which a string can be read from inside it, and whether it is closed
+    there."""
     while True:
         found = _PLAIN[quote].match(data, at)
         end = at if found is None else found.end()
@@ -194,12 +195,12 @@ def _string_end(data: bytes, at: int, quote: int) -> tuple[int, bool]:
         if data[end] == quote:
             return end + 1, True
         at = _escape_end(data, end)
-        if at > len(data):  # what is behind a backslash is still to come
+        if at > len(data):  # the rest of an escape is still to come
             return end, False
 
 
 def _escape_end(data: bytes, at: int) -> int:
-    """The place where what a backslash begins ends; beyond the data where that is still to come."""
+    """The end of the escape that a backslash begins; beyond the data where it is still to come."""
     end = at + 2
     most = end + CODE_LENGTHS.get(data[at + 1], 0) if end <= len(data) else end
     while end < most and end < len(data) and data[end] in HEX:
@@ -208,8 +209,8 @@ def _escape_end(data: bytes, at: int) -> int:
 
 
 def _overlap(data: bytes, at: int, mark: bytes) -> int:
-    """Length of the longest end of the data, from `at` on, that is a beginning of a mark and not
-    all of it."""
+    """Length of the longest suffix of the data, from `at` on, that begins the mark but is not all
+    of it."""
     start = data.find(mark[:1], max(at, len(data) - len(mark) + 1))
     while start >= 0:
         if mark.startswith(data[start:]):

@@ -1,5 +1,4 @@
-"""Owns the escapes of texts: what stands between the quotes of a literal of Python, or as it is, as
-a part of a JSON string."""
+"""Owns escapes: turns the inside of a Python literal, or raw text, into a part of a JSON string."""
 
 from __future__ import annotations
 
@@ -13,18 +12,18 @@ _JSON_ESCAPES = b'"\\/bfnrtu'
 _ONLY_PYTHON = {b"'": b"'", b"a": b"\\u0007", b"v": b"\\u000b", b"\n": b""}
 _MOST_CODE = 0x10FFFF
 CODE_LENGTHS = {ord("x"): 2, ord("U"): 8}
-"""Lengths of the codes that Python's escapes have beside those of JSON."""
+"""Lengths of the codes in those escapes of Python that JSON does not have."""
 HEX = b"0123456789abcdefABCDEF"
 
 
 def escaped(text: bytes) -> bytes:
-    """A part of a text, escaped as a part of a JSON string."""
+    """A part of a raw text as a part of a JSON string."""
     return _UNESCAPED.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def as_json(inside: bytes) -> bytes:
-    """A part of what stands between the quotes of a literal of Python, or of JSON, which has no
-    piece of an escape, as a part of a JSON string."""
+    """A part of the inside of a Python or JSON literal as a part of a JSON string. It must not cut
+    an escape."""
     shown, at = [], 0
     while found := _UNESCAPED.search(inside, at):
         one, behind = _one(inside, found.start())
@@ -34,7 +33,7 @@ def as_json(inside: bytes) -> bytes:
 
 
 def _one(text: bytes, at: int) -> tuple[bytes, int]:
-    """A sign, or what a backslash begins, as JSON has it, and the place behind it."""
+    """One character or escape as JSON, and the position behind it."""
     if text[at] != _BACKSLASH:
         return _ESCAPES[text[at : at + 1]], at + 1
     sign = text[at + 1 : at + 2]

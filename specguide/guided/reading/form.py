@@ -1,5 +1,5 @@
-"""Owns what is known of an output before it is written: how its reasoning is marked, and what its
-guide says of the text behind it."""
+"""Owns what is known of an output before it is written: the marks of its reasoning, and the
+structure that its guide fixes behind that."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _JSON_KINDS = ("json_schema", "json_object")
 
 @dataclass(frozen=True)
 class ReasoningMarks:
-    """The marks of the reasoning section that an output begins with, as bytes of SpelledTokens.
+    """The marks of the reasoning section with which an output begins, as bytes of SpelledTokens.
 
     end:    the mark behind the section
-    begin:  None where the prompt has begun it; else the section is left out where the output begins
-            otherwise
-    answer: stands before the answer where the section is left out; it is no part of the answer
-    cut_by: begins a call and ends the section, too; empty for none
+    begin:  None where the prompt has begun the section; else an output that begins otherwise has
+            none
+    answer: the mark before the answer of an output without the section; not a part of the answer
+    cut_by: begins a call, and ends the section, too; empty: there is none
     """
 
     end: bytes
@@ -36,14 +36,14 @@ class ReasoningMarks:
     def of(
         cls, end: str, begin: str | None, answer: str, special: SpecialToken, cut_by: str = ""
     ) -> ReasoningMarks:
-        """The marks with these texts, in which `special` tells special tokens."""
+        """The marks with these texts. special: recognizes special tokens"""
         begun = None if begin is None else spelled_mark(begin, special)
         others = spelled_mark(answer, special), spelled_mark(cut_by, special)
         return cls(spelled_mark(end, special), begun, *others)
 
 
 def spelled_mark(text: str, special: SpecialToken) -> bytes:
-    """The bytes of SpelledTokens that a mark is, in which `special` tells special tokens."""
+    """A mark as bytes of SpelledTokens. special: recognizes special tokens"""
     parts = ((special(part), part) for part in mark_parts(text, special))
     return b"".join(
         part.encode() if token is None else special_bytes(token) for token, part in parts
@@ -54,11 +54,12 @@ def spelled_mark(text: str, special: SpecialToken) -> bytes:
 class OutputForm:
     """What is known of one output before it is written.
 
-    reasoning: the marks of its reasoning; None where there is none to read
+    reasoning: the marks of its reasoning; None where none is read
     calls:     the layout of its calls; None where no tools are called
-    is_json:   without calls, what follows the reasoning is JSON
-    after:     the mark behind the text; empty for none
-    tags:      structural tags that follow the reasoning; None: none, or nobody asks for their parts
+    is_json:   without calls, the output behind the reasoning is JSON
+    after:     the mark behind the text; empty: there is none
+    tags:      structural tags behind the reasoning; None: there are none, or nobody asks for their
+               parts
     """
 
     reasoning: ReasoningMarks | None = None
@@ -69,13 +70,13 @@ class OutputForm:
 
     @classmethod
     def of(cls, guide: Guide | None, reasoning: ReasoningMarks | None) -> OutputForm:
-        """The form of an output that a guide lets through."""
+        """The form of an output of a guide."""
         if guide is None:
             return cls(reasoning)
         return cls(reasoning, guide.layout, guide.kind in _JSON_KINDS)
 
     def with_tags(self, guide: Guide | None) -> OutputForm:
-        """This form with what is known of a guide's structural tags."""
+        """This form, with the layout of a guide's structural tags."""
         if guide is None or guide.kind != "structural_tag":
             return self
         form = json.loads(guide.source())["format"]

@@ -1,4 +1,5 @@
-"""Owns reading JSON while it is written: of each byte its role, and the path of what it is of."""
+"""Owns the reading of JSON while it is written: the role of each byte, and the path of the value
+that it belongs to."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _OBJECT, _ARRAY, _COMMA = b"{[,"
 
 @dataclass
 class _Container:
-    """An object or array that is open. num_values: number of its values that are over"""
+    """An open object or array. num_values: number of its values that are over"""
 
     path: str
     is_object: bool
@@ -27,13 +28,13 @@ class _Container:
 
 
 class JsonReader:
-    """Reads one JSON value, which its grammar makes sure of; what is not JSON is read somehow. It
+    """Reads one JSON value. Its grammar ensures that it is JSON; other bytes are read somehow. It
     is shown as it is.
 
-    place: tag, tool and call that its parts belong to
+    place: tag, tool and call of its parts
     path:  the value's path
-    words: other words for true, false and null, with these; where there are any, the value may be a
-           literal of Python, too, and is shown as JSON
+    words: other words for true, false and null, each with JSON's word; where there are any, the
+           value may also be a Python literal, and is shown as JSON
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class JsonReader:
         self._path, self._words = path, words
         self._quotes = _QUOTES if words else _QUOTES[:1]
         self._show = as_json if words else None
-        self._is_key = False  # a string that comes next is one
+        self._is_key = False  # whether a string that comes next is a key
         self._open: list[_Container] = []
 
     def read(self) -> Steps[None]:
@@ -70,7 +71,8 @@ class JsonReader:
         return Part(self._place.tag, role, path, self._place.tool, self._place.call)
 
     def _word(self) -> Steps[None]:
-        """Read a word or a number; one that may have to be shown otherwise when it is whole."""
+        """Read a word or a number. Where it may be shown as another word, it is held back until it
+        is whole."""
         cursor, part = self._cursor, self._part("value", self._path)
         end = (yield from cursor.word_end()) if self._words else cursor.at
         if self._words and end > cursor.at:
@@ -80,7 +82,7 @@ class JsonReader:
             yield from cursor.word(part)
 
     def _structure(self, byte: int) -> None:
-        """Take a space, or a sign that stands around values."""
+        """Take a space, or a bracket, comma or colon."""
         if byte in b"{[":
             self._open.append(_Container(self._path, byte == _OBJECT))
         path = self._open[-1].path if self._open else self._path
@@ -99,7 +101,7 @@ class JsonReader:
             self._path = f"{container.path}/{container.num_values}"
 
     def _key(self) -> Steps[None]:
-        """Read a key. It is held back until it is whole, since it is a part of its own path."""
+        """Read a key. It is held back until it is whole, since its own path contains it."""
         cursor = self._cursor
         container = self._open[-1]
         end = yield from cursor.closed_string()
@@ -115,7 +117,7 @@ class JsonReader:
 
 
 def _name(key: str) -> str:
-    """The name that a key spells; where it is no JSON string, the text between its quotes."""
+    """The name that a key spells; where it is not a JSON string, the text between its quotes."""
     try:
         name: str = json.loads(key, strict=False)
     except ValueError:
@@ -124,6 +126,5 @@ def _name(key: str) -> str:
 
 
 def pointer_step(name: str) -> str:
-    """A property's name in a JSON pointer. Halves of surrogate pairs, which JSON can spell, become
-    "?"."""
+    """A property's name in a JSON pointer. Surrogate halves, which JSON can spell, become "?"."""
     return escaped(name.encode(errors="replace").decode())

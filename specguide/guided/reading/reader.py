@@ -1,4 +1,5 @@
-"""Owns reading one output while it is written: its reasoning, and then what its form says."""
+"""Owns the reading of one output while it is written: its reasoning, and then the rest by its
+form."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ _SPACE = re.compile(rb"\s*")
 
 
 class OutputReader:
-    """Takes an output, as SpelledTokens spells it, in stretches of any size: what they are cut into
-    makes no difference. Time is linear in the bytes.
+    """Reads an output, spelled by SpelledTokens, in stretches of any size; the result does not
+    depend on the sizes. Time is linear in the bytes.
 
-    is_reasoning: the reading may be inside the reasoning section
+    is_reasoning: reading may be inside the reasoning section
     has_reasoned: the output has such a section
     """
 
@@ -33,13 +34,13 @@ class OutputReader:
         next(self._steps)
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Read more bytes; returns the pieces that have become certain, in order."""
+        """Read more bytes. Returns the pieces that have become certain, in order."""
         self._cursor.add(data)
         next(self._steps, None)
         return self._cursor.drain()
 
     def finish(self) -> list[Piece]:
-        """End the output; returns the pieces that were held back."""
+        """End the output. Returns the pieces that were held back."""
         self._cursor.is_over = True
         next(self._steps, None)
         return self._cursor.drain()
@@ -77,7 +78,7 @@ class OutputReader:
 
     def _begin(self, begin: bytes, marks: ReasoningMarks) -> Steps[bool]:
         """Whether the reasoning section comes. Takes the answer's mark, or the section's end, where
-        that comes instead."""
+        one of these comes instead."""
         cursor, instead = self._cursor, [one for one in (marks.answer, marks.end) if one]
         while True:
             found = _SPACE.match(cursor.data, cursor.at)
@@ -95,7 +96,7 @@ class OutputReader:
             yield
 
     def _line_breaks(self, part: Part) -> Steps[None]:
-        """Take the line breaks behind a mark, which are no part of the text."""
+        """Take the line breaks behind a mark, which are not part of the text."""
         cursor = self._cursor
         while (yield from cursor.more()):
             end = cursor.at

@@ -1,4 +1,4 @@
-"""Owns which tokens of an output lie in which of its parts."""
+"""Owns the spans of an output: which tokens lie in which of its parts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 class TokenSpans:
-    """Finds the tokens of each part, from the tokens and from the pieces made of their bytes. Time
-    is linear in both."""
+    """Finds the tokens of each part, from the tokens and the pieces made of their bytes. Time is
+    linear in both."""
 
     def __init__(self) -> None:
         self._ends: list[int] = []  # of each token, in bytes of the output
         self._logprobs: list[float] = []
         self._part: Part | None = None
-        self._begin = self._num_read = 0  # of the part that is open, in bytes
+        self._begin = self._num_read = 0  # of the open part, in bytes
         self._first = 0  # the first token that reaches into it
 
     def add(self, spelled: Iterable[bytes], logprobs: Iterable[float] = ()) -> None:
-        """Take the next tokens. logprobs: those of the tokens; none where they are not asked for"""
+        """Take the next tokens. logprobs: their log-probabilities; empty where these are not asked
+        for"""
         end = self._ends[-1] if self._ends else 0
         for one in spelled:
             end += len(one)
@@ -34,7 +35,7 @@ class TokenSpans:
         self._logprobs += logprobs
 
     def take(self, pieces: Sequence[Piece]) -> list[OutputSpan]:
-        """Take the next pieces; returns the spans that end with them."""
+        """Take the next pieces. Returns the spans that end with them."""
         spans = []
         for piece in pieces:
             if piece.part != self._part:
@@ -44,7 +45,7 @@ class TokenSpans:
         return spans
 
     def finish(self) -> list[OutputSpan]:
-        """The span that was still open, if there is one."""
+        """End the open span. Returns it, if there is one."""
         part, self._part = self._part, None
         if part is None:
             return []
@@ -72,7 +73,8 @@ class SpanReader:
     def of(
         cls, params: SamplingParams, vocabulary: Vocabulary, token_id: Callable[[str], int | None]
     ) -> SpanReader:
-        """The reader for an output of such a request. token_id: says which token a text is"""
+        """The reader for an output of a request with these parameters. token_id: gives the token of
+        a text"""
         table = vocabulary.token_bytes
 
         def special(text: str) -> int | None:
@@ -82,12 +84,12 @@ class SpanReader:
         return cls(OutputForm.asked(params, special), spelled)
 
     def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]:
-        """Take the next tokens, and their log-probabilities if these are asked for; returns the
+        """Take the next tokens, with their log-probabilities if these are asked for. Returns the
         spans that end with them."""
         spelled = [self._spelled[token] for token in token_ids]
         self._spans.add(spelled, logprobs)
         return self._spans.take(self._reader.feed(b"".join(spelled)))
 
     def finish(self) -> list[OutputSpan]:
-        """End the output; returns the spans that were left."""
+        """End the output. Returns the spans that were left."""
         return self._spans.take(self._reader.finish()) + self._spans.finish()

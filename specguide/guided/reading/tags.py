@@ -1,4 +1,4 @@
-"""Owns reading an output of structural tags while it is written: text, which tag, its fields."""
+"""Owns the reading of an output with structural tags, while it is written: text, tags, fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEPARATOR = Part("content", "punctuation")
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag that may come. is_json: it holds JSON; else it holds text up to the first of its
+    """A tag that may come. is_json: it contains JSON; else it contains text up to the first of its
     ends"""
 
     begin: bytes
@@ -26,11 +26,11 @@ class Tag:
 
 @dataclass(frozen=True)
 class TagLayout:
-    """What a structural tag fixes of a text.
+    """The parts of a text that a structural tag fixes.
 
-    tags:      no beginning of one is that of another
-    triggers:  texts with which tags begin behind free text; none where there is no such text
-    separator: between two tags, where there is no free text; None: there is one tag
+    tags:      none of them begins with the beginning of another
+    triggers:  texts with which tags begin behind free text; empty where there is no free text
+    separator: the text between two tags, where there is no free text; None: there is one tag
     """
 
     tags: tuple[Tag, ...]
@@ -39,8 +39,7 @@ class TagLayout:
 
 
 def tag_layout(form: Mapping[str, Any]) -> TagLayout | None:
-    """The layout of a structural tag's format; None where a text may be of one part or of
-    another."""
+    """The layout of a structural tag's format; None where a text may belong to several parts."""
     kind = form["type"]
     if kind not in ("tag", "triggered_tags", "tags_with_separator"):
         return None
@@ -73,7 +72,7 @@ def _is_ambiguous(texts: Sequence[bytes]) -> bool:
 
 
 class TagReader:
-    """Reads an output that a structural tag lets through."""
+    """Reads an output of a structural tag."""
 
     def __init__(self, cursor: Cursor, layout: TagLayout) -> None:
         self._cursor, self._layout = cursor, layout
@@ -102,7 +101,7 @@ class TagReader:
         return None
 
     def _enclosed(self, tag: Tag, number: int) -> Steps[bool]:
-        """Read a tag and return whether it was whole. number: the tag's number in the output, from
+        """Read a tag. Returns whether it was whole. number: the tag's number in the output, from
         0"""
         cursor = self._cursor
         name = tag.begin.decode()
