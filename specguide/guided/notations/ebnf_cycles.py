@@ -1,6 +1,6 @@
-"""Owns the check that no rule of an EBNF grammar is nothing but itself; in linear time.
+"""Owns the check that no rule of an EBNF grammar consists only of itself. Takes linear time.
 
-Such a rule has no text of its own, and xgrammar ends the process over one that counts itself.
+Such a rule has no text of its own, and xgrammar crashes where one repeats itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _NO_SIGNS = str.maketrans("()+", "   ")
 
 
 def check_cycles(source: str) -> None:
-    """Raise InvalidGuide for a rule that leads back to itself by rules that are one name each,
-    perhaps counted, and nothing else."""
+    """Raise InvalidGuide for a rule that leads back to itself through rules each of which is only
+    one name, perhaps with a count."""
     names = {name: _only_name(body) for name, body in _rules(source)}
     known: set[str] = set()
     for name in names:
@@ -47,7 +47,7 @@ def _rules(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _only_name(body: str) -> str | None:
-    """The name that is all of a rule, whatever its count and brackets; None for other rules."""
+    """The name of which a rule consists, without count and brackets; None for other rules."""
     first, *counted = body.translate(_NO_SIGNS).split("{")
     words = "".join([first, *(part.partition("}")[2] for part in counted)]).split()
     return words[0] if len(words) == 1 and not set(words[0]) & set('|*?"[') else None

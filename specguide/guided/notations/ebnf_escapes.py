@@ -1,5 +1,5 @@
-"""Owns the escapes of characters beyond U+FFFF in an EBNF grammar: they stand as they are, as
-libraries read their escapes differently; in linear time."""
+"""Owns the escapes of characters beyond U+FFFF in an EBNF grammar: they are replaced by the
+characters, as libraries read the escapes differently. Takes linear time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _HEX = frozenset(hexdigits)
 
 
 def with_whole_characters(source: str) -> str:
-    """A grammar with the character for each `\\U0001f600`, and for each pair of halves that `\\u`
-    spells, as JSON does. Raises InvalidGuide for half of one, and for what is no character."""
+    """A grammar with characters in place of escapes such as `\\U0001f600`, and of pairs of
+    surrogate halves that `\\u` spells, as in JSON. Raises InvalidGuide for a half alone, and for
+    codes of no character."""
     if "\\u" not in source and "\\U" not in source:
         return source
     return "".join(
@@ -54,8 +55,8 @@ def _written(text: str) -> str:
 
 
 def spelled_code(text: str, at: int) -> tuple[int, int]:
-    """The code that the escape at a place spells in hexadecimal digits, -1 for another escape, and
-    the place where it ends."""
+    """The code of the hexadecimal escape at a position, -1 for another escape, and the position
+    behind it."""
     num_digits = {"\\u": 4, "\\U": 8}.get(text[at : at + 2], 0)
     digits = text[at + 2 : at + 2 + num_digits]
     if num_digits and len(digits) == num_digits and _HEX.issuperset(digits):

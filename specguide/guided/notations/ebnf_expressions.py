@@ -1,5 +1,5 @@
-"""Owns the regular expressions in an EBNF grammar, `Regex("…")` as xgrammar has them; in linear
-time."""
+"""Owns the regular expressions in an EBNF grammar, which xgrammar writes as `Regex("…")`. Takes
+linear time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _IGNORED = ("(?=", "(?!", "^", "$")
 
 
 def with_expressions(source: str, rewritten: Callable[[str], str]) -> str:
-    """A grammar whose regular expressions are written anew. Those with flags are left as they are.
-    Raises UnsupportedGuide where the library would ignore a part of them, and as `rewritten`."""
+    """A grammar with its regular expressions written anew; those with flags stay. Raises
+    UnsupportedGuide where the library would ignore a part of them, and the errors of
+    `rewritten`."""
     if _MACRO not in source:
         return source
     parts = list(ebnf_parts(source))
@@ -37,15 +38,15 @@ def with_expressions(source: str, rewritten: Callable[[str], str]) -> str:
 
 
 def _calls_macro(before: str) -> bool:
-    """Whether a text ends with the macro's name and its bracket."""
+    """Whether a text ends with the macro's name and its opening bracket."""
     before = before.rstrip()
     name = before[:-1].rstrip()
     return before.endswith("(") and name[start_of_name(name) :] == _MACRO
 
 
 def _pattern(literal: str) -> str:
-    """The regular expression that a literal spells; escapes of control characters mean the same in
-    it."""
+    """The regular expression that a literal spells; the literal's escapes of control characters
+    mean the same in it."""
     first, *escaped = literal[1:-1].split("\\")
     written = [first]
     pieces = iter(escaped)
@@ -58,7 +59,7 @@ def _pattern(literal: str) -> str:
 
 
 def _literal(pattern: str) -> str:
-    """A regular expression that was written anew as a literal."""
+    """A regular expression that was written anew, as a literal."""
     first, *escaped = pattern.replace('"', r"\"").split("\\")
     written = [first]
     pieces = iter(escaped)

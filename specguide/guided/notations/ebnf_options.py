@@ -1,5 +1,5 @@
-"""Owns the options of rules in an EBNF grammar, which stand in brackets behind a rule's name, as
-xgrammar has them; in linear time."""
+"""Owns the options of rules in an EBNF grammar, which xgrammar writes in brackets behind a rule's
+name. Takes linear time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from specguide.guided.notations.grammar_form import ebnf_parts, start_of_name
 
 
 def without_options(source: str) -> tuple[str, dict[str, str]]:
-    """A grammar whose rules have no options, and those of each rule, with their brackets."""
+    """A grammar without the options of its rules; and by rule, these options with their
+    brackets."""
     options: dict[str, str] = {}
     if not any(head.rstrip().endswith("]") for head in source.split("::=")[:-1]):
         return source, options
@@ -25,7 +26,7 @@ def without_options(source: str) -> tuple[str, dict[str, str]]:
 
 
 def with_options(source: str, options: Mapping[str, str]) -> str:
-    """A grammar whose rules have these options."""
+    """A grammar with these options of its rules."""
     if not options:
         return source
     return "".join(
@@ -39,6 +40,6 @@ def _with_options(text: str, options: Mapping[str, str]) -> str:
 
 
 def _head(head: str, options: Mapping[str, str]) -> str:
-    """What stands before a rule's `::=`, with its options."""
+    """The text before a rule's `::=`, with its options."""
     found = options.get(head[start_of_name(head) :].strip())
     return head if found is None else f"{head.rstrip()}{found} "

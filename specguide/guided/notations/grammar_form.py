@@ -1,5 +1,5 @@
-"""Owns which form a context-free grammar is written in, and what of an EBNF grammar is no literal;
-in linear time."""
+"""Owns the decision in which form a context-free grammar is written, and the splitting of EBNF into
+literals and other text. Takes linear time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANY_CHARACTER = r"[\u0000-\U0010FFFF]"
 
 
 def grammar_form(source: str) -> GrammarForm:
-    """The form of a grammar, told by its first rule's name. Raises InvalidGuide when it is
+    """The form of a grammar, by the name of its first rule. Raises InvalidGuide when it is
     neither."""
     if _has_ebnf_root(source):
         return "EBNF"
@@ -30,7 +30,7 @@ def grammar_form(source: str) -> GrammarForm:
 
 
 def _has_ebnf_root(source: str) -> bool:
-    """Whether `root` begins a line and `::=` follows, perhaps behind options."""
+    """Whether a line begins with `root`, perhaps with options behind it, and then `::=`."""
     *heads, _ = source.split("::=")
     for i, head in enumerate(heads):
         head = head.rstrip()
@@ -43,8 +43,8 @@ def _has_ebnf_root(source: str) -> bool:
 
 
 def _has_lark_start(source: str) -> bool:
-    """Whether `start` begins a line, perhaps behind ? and !, and `:` follows, perhaps behind
-    options and a priority."""
+    """Whether a line begins with `start`, perhaps with ? and ! in front, perhaps with options and a
+    priority behind it, and then `:`."""
     at = 0
     for line in source.split("\n"):
         head = line.lstrip().lstrip("?!")
@@ -57,8 +57,8 @@ def _has_lark_start(source: str) -> bool:
 
 
 def _names_lark_rule(source: str, at: int) -> bool:
-    """Whether the rest of a rule's head follows: `[options]` and `.priority`, or none of them, then
-    a colon."""
+    """Whether the rest of a rule's head follows: `[options]` and `.priority`, each optional, and a
+    colon."""
     at = behind_space(source, at)
     if source.startswith("[", at):
         line_end = source.find("\n", at)
@@ -74,19 +74,19 @@ def _names_lark_rule(source: str, at: int) -> bool:
 
 
 def behind_space(source: str, at: int) -> int:
-    """The place behind the whitespace that begins there."""
+    """The position behind the whitespace at a position."""
     while source[at : at + 1].isspace():
         at += 1
     return at
 
 
 def without_comments(source: str) -> str:
-    """An EBNF grammar without its comments; lines stay lines."""
+    """An EBNF grammar without its comments; line ends stay."""
     return "".join(text for sign, text in ebnf_parts(source) if sign != "#")
 
 
 def with_least_counts(source: str) -> str:
-    """An EBNF grammar with {0,n} for {,n}, as GBNF has it. Raises InvalidGuide for a number that
+    """An EBNF grammar with {0,n} for {,n}, a form of GBNF. Raises InvalidGuide for a number that
     libraries would read as a smaller one."""
     return "".join(text if sign else _with_least(text) for sign, text in ebnf_parts(source))
 
@@ -105,12 +105,12 @@ def _with_least(text: str) -> str:
 
 
 def with_any_characters(source: str) -> str:
-    """An EBNF grammar with a class of all characters for each `.`, as GBNF has it."""
+    """An EBNF grammar with a class of all characters for each `.`, a form of GBNF."""
     return "".join(text if sign else _with_any(text) for sign, text in ebnf_parts(source))
 
 
 def _with_any(text: str) -> str:
-    """A text with any-character classes for its points, but for points within names."""
+    """A text with classes of all characters for its points, except points within names."""
     if "." not in text:
         return text
     parts = ("".join(run) for _, run in groupby(text, _is_of_name))
@@ -122,8 +122,7 @@ def _is_of_name(char: str) -> bool:
 
 
 def with_empty_choices(source: str) -> str:
-    """An EBNF grammar with "" where an alternative says nothing, as GBNF has it. A rule of nothing
-    at all stays so."""
+    """An EBNF grammar with "" for empty alternatives, a form of GBNF. An empty rule stays empty."""
     written: list[str] = []
     choices = _Choices(written)
     for sign, text in ebnf_parts(source):
@@ -144,7 +143,7 @@ def with_empty_choices(source: str) -> str:
 
 
 def start_of_name(head: str) -> int:
-    """The place where the name begins that ends a text."""
+    """The position where the name begins with which a text ends."""
     at = len(head.rstrip())
     while at and _is_of_name(head[at - 1]):
         at -= 1
@@ -152,8 +151,8 @@ def start_of_name(head: str) -> int:
 
 
 class _Choices:
-    """The alternatives of an EBNF grammar as they are written. is_open: nothing has come since the
-    last one began."""
+    """The alternatives of an EBNF grammar while they are written. is_open: nothing was written
+    since the last one began."""
 
     def __init__(self, written: list[str]) -> None:
         self._written = written
@@ -162,7 +161,7 @@ class _Choices:
         self.is_open = False
 
     def begin(self, sign: str) -> None:
-        """Write a sign, and keep a place for "" behind it."""
+        """Write a sign, and reserve a place for "" behind it."""
         self._written.append("")
         self._place = len(self._written) - 1
         self._sign = sign
@@ -195,7 +194,7 @@ def has_lookahead(source: str) -> bool:
 
 
 def ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
-    """A grammar in pieces: ('"', a literal), ("[", a class of characters), ("#", a comment) and
+    """The pieces of a grammar: ('"', a literal), ("[", a class of characters), ("#", a comment) and
     ("", other text)."""
     ends = dict(_ENDS)
     done = at = 0
@@ -207,7 +206,7 @@ def ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
             end = len(source) if line_end < 0 else line_end
         elif sign in ends:
             end = behind_mark(source, at + 1, ends[sign])
-            if end is None:  # nor is there an end to any later one
+            if end is None:  # nor does any later one end
                 del ends[sign]
         if end is None:
             at += 1
@@ -219,13 +218,14 @@ def ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
 
 
 def behind_token(source: str, at: int) -> int:
-    """The place behind a token's name in Lark that begins there, as `</s>`; behind its `<` where no
-    `>` is near."""
+    """The position behind a token's name in Lark, such as `</s>`, that begins there; behind its `<`
+    where no `>` is near."""
     return 1 + max(at, source.find(">", at, at + _LONGEST_TOKEN))
 
 
 def behind_mark(source: str, at: int, mark: str) -> int | None:
-    """The place behind the next `mark` that no backslash escapes."""
+    """The position behind the next `mark` without a backslash in front; None where there is
+    none."""
     while (end := source.find(mark, at)) >= 0:
         text = source[at:end]
         if (len(text) - len(text.rstrip("\\"))) % 2 == 0:

@@ -1,5 +1,5 @@
-"""Owns the search for many texts in many others at once: an automaton after Aho and Corasick, in
-time that grows with the length of all."""
+"""Owns the search for many texts in others at the same time, with an automaton (Aho and Corasick).
+Time grows with the length of all texts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class HeldTexts:
-    """Some texts, to be looked for in others.
+    """Texts to look for in others.
 
-    A state says how much of one of them has been read, and has its ways on by a character, the
-    state of the longest end of it that one of them begins with, the text that has come to its end
-    there, and one that ends there with it or within it.
+    Each state of the automaton stands for a prefix of one of the texts. It has the next states by
+    character, the state of its longest proper suffix that is also a prefix, the text that it
+    completes, and a text that is a suffix of it.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ class HeldTexts:
     def _with_shorter(self) -> list[int]:
         shorter = [0] * len(self._ways)
         queue = list(self._ways[0].values())
-        for state in queue:  # which grows
+        for state in queue:  # it grows
             for char, longer in self._ways[state].items():
                 shorter[longer] = self._after(shorter[state], char, shorter)
                 if self._within[longer] is None:
@@ -50,7 +50,7 @@ class HeldTexts:
         return self._ways[state].get(char, 0)
 
     def within(self, text: str) -> str | None:
-        """One of the texts that stands somewhere in another; None where none does."""
+        """One of the texts that is anywhere inside another text; None where none is."""
         state = 0
         for char in text:
             state = self._after(state, char, self._shorter)
@@ -59,7 +59,7 @@ class HeldTexts:
         return None
 
     def begins(self, text: str) -> bool:
-        """Whether one of the texts is the beginning of another."""
+        """Whether one of the texts is a prefix of another text."""
         state: int | None = 0
         for char in text:
             state = self._ways[state or 0].get(char)

@@ -1,5 +1,5 @@
-"""Owns structural tags with many tags behind one trigger: how these begin, where the JSON in them
-is compiled only when one of them has begun; see known.call_texts."""
+"""Owns structural tags with many tags behind one trigger: how these begin, where their JSON is
+compiled only when one of them has begun; see known.call_texts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ANY_TEXT = {"type": "any_text"}
 
 
 def tag_texts(tag: Mapping[str, Any]) -> CallTexts | None:
-    """How the tags of a structural tag begin; None where that does not tell them, or these are
-    few."""
+    """How the tags of a structural tag begin; None where that does not distinguish them, or there
+    are few."""
     node = tag["format"]
     tags = node.get("tags", ())
     if node["type"] != "triggered_tags" or len(tags) < LEAST_DEFERRED or node.get("excludes"):
@@ -41,7 +41,7 @@ def tag_texts(tag: Mapping[str, Any]) -> CallTexts | None:
 
 
 def _is_json(tag: Mapping[str, Any]) -> bool:
-    """Whether a tag is JSON between texts, of which the latter ends the last number, too."""
+    """Whether a tag is JSON between two texts, and the second one also ends a number."""
     content, end = tag["content"], tag["end"]
     if content.get("type") != "json_schema" or content.keys() != _JSON:
         return False
@@ -51,7 +51,7 @@ def _is_json(tag: Mapping[str, Any]) -> bool:
 
 
 def _may_begin(trigger: str, text: str) -> bool:
-    """Whether a trigger may begin in a text."""
+    """Whether a trigger may begin inside a text."""
     beginnings = (trigger[:length] for length in range(1, len(trigger)))
     return trigger in text or text.endswith(tuple(beginnings))
 
@@ -59,7 +59,7 @@ def _may_begin(trigger: str, text: str) -> bool:
 def left_out(
     tag: Mapping[str, Any], are_left_out: Sequence[bool], *, is_reached: bool
 ) -> dict[str, Any]:
-    """A structural tag without the JSON of some of its tags. is_reached: as of CallTexts"""
+    """A structural tag without the JSON of some of its tags. is_reached: see CallTexts"""
     instead = _ANY_TEXT if is_reached else _LEFT_OUT
     node = tag["format"]
     tags = [
@@ -72,9 +72,9 @@ def left_out(
 def rest_of(
     tag: Mapping[str, Any], number: int, before: str, left: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What follows the beginning of one of the tags: the JSON, and what may stand behind it.
+    """The rest of a text behind the beginning of one of the tags: its JSON, and what may follow.
 
-    before: what comes in front of the JSON
+    before: the text in front of the JSON
     left:   the tag as `left_out` makes it
     """
     node = tag["format"]

@@ -1,7 +1,7 @@
 """Owns the form of structural tags (xgrammar's format): the fields of each format, and their types.
 
-Every field is checked here, before a backend sees the tag, and one that no format knows is refused:
-a backend would drop it silently.
+Every field is checked here, before a backend sees the tag. An unknown field is refused, since a
+backend would silently drop it.
 
 Source: xgrammar docs, "Structural Tag".
 """
@@ -26,11 +26,11 @@ _Schema = dict[str, Any] | bool
 
 
 def check_tag(tag: Any) -> None:
-    """Raise InvalidGuide naming the field of a structural tag that is wrong."""
+    """Raise InvalidGuide for a malformed structural tag, naming the field that is wrong."""
     try:
         _StructuralTag.model_validate(tag)
     except ValidationError as error:
-        # A field of several types is told of once for each. What lies deepest says most.
+        # A field with several types has an error for each. The deepest error says most.
         most = max(
             error.errors(),
             key=lambda one: (len(_path(tag, one)), not one["type"].endswith("_type")),
@@ -44,7 +44,7 @@ def check_tag(tag: Any) -> None:
 
 
 def _path(node: Any, error: ErrorDetails) -> list[str]:
-    """The way through a tag to an error of pydantic's, whose location has names of types in it."""
+    """The path in a tag to an error of pydantic, whose location also contains names of types."""
     path: list[str] = []
     may_name_type = True
     for part in error["loc"]:

@@ -1,6 +1,6 @@
-"""Owns the texts behind which JSON begins in a structural tag, for a guard of its keys.
+"""Owns the texts behind which JSON begins in a structural tag, for the guard of its keys.
 
-The guard finds JSON by the text before it, so that text must stand nowhere else.
+The guard finds JSON by the text before it, so this text must not occur elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_TAGS = ("triggered_tags", "tags_with_separator")
 def tag_starts(tag: dict[str, Json]) -> dict[int, bytes]:
     """The text before each part that holds a schema, by the part's id.
 
-    Raises UnsupportedGuide where it could stand elsewhere, or there is none.
+    Raises UnsupportedGuide where it could occur elsewhere, or there is none.
     """
     if tag["format"]["type"] == "json_schema":
         return {id(tag["format"]): TEXT_START}
@@ -41,7 +41,8 @@ def tag_starts(tag: dict[str, Json]) -> dict[int, bytes]:
 
 
 def _parts(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]]:
-    """The parts that hold a schema, each with the text before it; and None with each other text."""
+    """The parts that hold a schema, each with the text before it; and other texts, each with
+    None."""
     kind = node["type"]
     if kind in _HOLDING:
         for element in node[_HOLDING[kind]]:
@@ -72,12 +73,12 @@ def _tag(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]]:
 
 
 def _overlaps(text: str, begin: str) -> bool:
-    """Whether the end of a text is the beginning of another."""
+    """Whether a text ends with a prefix of another."""
     return any(begin.startswith(text[-length:]) for length in range(1, len(text) + 1))
 
 
 def _goes_on(one: str, other: str) -> bool:
-    """Whether JSON might stand behind one where the other goes on."""
+    """Whether JSON might stand behind `one` where `other` continues."""
     rest = other.removeprefix(one)
     return other.startswith(one) and (not rest or rest.startswith(_OPENERS))
 
