@@ -1,8 +1,8 @@
-"""What an output must match, as a caller says it; `guided` makes grammars of it.
+"""The guides of callers: what an output must match. `guided` compiles grammars from them.
 
-Begin with `guide`: Guide, and the Reasoning that may come before it. `ready_grammars` finds the
-grammars that have a name, `schema_documents` holds what schemas may refer to, and
-`structured_outputs` and `structural_tags` read what vLLM and SGLang call a guide.
+Begin with `guide`: Guide, and the Reasoning that may come before it. `ready_grammars` finds
+grammars by name, `schema_documents` holds documents to which schemas may refer, and
+`structured_outputs` and `structural_tags` read the guides of vLLM and SGLang.
 """
 
 from specguide.guide.guide import KEY_ORDERS, Guide, Reasoning

@@ -1,4 +1,4 @@
-"""Owns what an output must match: Guide, and the Reasoning that may come before it."""
+"""Owns Guide, which says what an output must match, and the Reasoning that may come before it."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int, is_int
 
 KEY_ORDERS = ("schema", "any")
-"""Properties in the schema's order, and others behind them; or in any order, each once."""
+"""The orders of keys: properties in the schema's order, others behind them; or any order, each
+once."""
 
 
 @dataclass(frozen=True)
 class Guide:
-    """The grammar an output must match; holds exactly one of its kinds.
+    """The grammar that an output must match. Exactly one of its kinds must be given.
 
     json_schema:    a JSON Schema as a dict, a bool or JSON text; or "@NAME", one of the library
     json_object:    True: any JSON object
-    regex:          the whole output matches this regular expression
+    regex:          a regular expression that the whole output matches
     grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`);
                     or "@NAME", one of the library (specguide.guide.ready_grammars)
     choice:         the output is one of these strings
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
     matcher:        a function that makes a matcher of your own, see
                     specguide.guided.matcher.Matcher
-    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); one that
-                    there is not is refused where the guide is compiled
-    key_order:      of JSON objects: "schema", properties come in the schema's order and others
-                    behind them, but where a schema can be enforced in any order alone; "any", in
-                    any order, each once; None: as the engine has it
-    layout:         of a guide for tools: what it fixes of its texts, for those who read them
-                    (specguide.guided.tools.CallLayout); the grammar is the same with it and without
-    param:          the field of a request that it is from, where it is from one
-    calls:          of a guide for many tools: how their calls begin, so that arguments are compiled
-                    as they are needed: the fields of specguide.guided.known.call_texts.CallTexts.
-                    They are taken for true of the grammar. What may be written is the same without
-    reads_one_way:  of a Lark grammar: no terminal takes a text that the grammar means for another,
-                    so that ends are where its rules have them. Taken for true, as `calls`
-    as_tag:         of a Lark grammar of which terminals may take such texts: a structural tag, as
-                    JSON text, that is taken in its place where a backend enforces it. Taken for
-                    true, as `calls`
-    is_part:        of a Lark grammar: it is a part of one that was asked for and checked as a
-                    whole, and whose ends are known there. Taken for true, as `calls`
+    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); an unknown
+                    name is refused when the guide is compiled
+    key_order:      order of keys in JSON objects. "schema": properties come in the schema's order,
+                    others behind them, unless the schema can only be enforced in any order; "any":
+                    in any order, each once; None: as the engine is configured
+    layout:         for a guide for tools: the parts of its texts that it fixes, for readers of
+                    outputs (specguide.guided.tools.CallLayout); it does not change the grammar
+    param:          the field of a request from which the guide comes, if any
+    calls:          for a guide for many tools: how their calls begin, so that arguments are
+                    compiled when they are needed: the fields of
+                    specguide.guided.known.call_texts.CallTexts. Trusted to be true of the grammar,
+                    and does not change what may be written
+    reads_one_way:  for a Lark grammar: no terminal takes text that the grammar means for another,
+                    so texts end where its rules say. Trusted, as `calls`
+    as_tag:         for a Lark grammar whose terminals may take such text: a structural tag, as JSON
+                    text, that replaces it where a backend enforces the tag. Trusted, as `calls`
+    is_part:        for a Lark grammar: it is a part of a grammar that was checked as a whole, and
+                    whose ends are known. Trusted, as `calls`
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -88,7 +89,7 @@ class Guide:
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     def source(self) -> str:
-        """The guide as canonical text: what backends compile and what a cache keys on. A matcher
+        """The guide as canonical text, which backends compile and which is a cache's key. A matcher
         has none."""
         return self._source
 
@@ -103,13 +104,14 @@ class Reasoning:
     """Free text that a model writes before the guided answer, as reasoning models do between marks.
 
     end:        the mark that ends it, special tokens of the model or any text; the guide begins
-                behind it. Where text and special tokens are mixed, or there are several, the first
-                ends it, and the others must follow
-    begin:      the mark that it must begin with; None where the prompt has begun it already
-    max_tokens: after so many tokens of free text the end mark must follow; None: no limit
-    instead:    what the model may write in the place of `begin` and all up to the guide; "":
-                nothing; None: it must begin. Where both begin with special tokens; else it must
-    cut_by:     a special token that ends the free text, too, where the guide may begin with it;
+                behind it. Where it mixes text and special tokens, or has several, its first part
+                ends the free text, and the other parts must follow
+    begin:      the mark with which it must begin; None where the prompt has already begun it
+    max_tokens: most tokens of free text before the end mark; None: no limit
+    instead:    what the model may write in place of `begin` and everything up to the guide; "":
+                nothing; None: the section must come. Only where both begin with special tokens;
+                else it must come
+    cut_by:     a special token that also ends the free text, where the guide may begin with it;
                 None: there is none
 
     Raises InvalidParams.
@@ -146,15 +148,14 @@ class Reasoning:
 
 
 def check_key_order(value: Any) -> None:
-    """Raises InvalidGuide for what is none of KEY_ORDERS."""
+    """Raises InvalidGuide unless `value` is one of KEY_ORDERS."""
     if value not in KEY_ORDERS:
         known = " or ".join(map(repr, KEY_ORDERS))
         raise InvalidGuide(f"key_order must be {known}, found {value!r}", param="key_order")
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON
-    can spell."""
+    """Whether a value is a non-empty text without surrogate halves, which JSON can spell."""
     if not isinstance(value, str) or not value:
         return False
     try:
@@ -218,7 +219,7 @@ def check_finite(value: Any, kind: str) -> None:
 
 
 def _finite_text(value: Any) -> str | None:
-    """The value as canonical text; None where others could not read it as JSON."""
+    """The value as canonical text; None where other programs could not read that as JSON."""
     try:
         return _canonical(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -226,7 +227,7 @@ def _finite_text(value: Any) -> str | None:
 
 
 def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:
-    """All floats in a JSON value, each with the steps that lead to it."""
+    """All floats in a JSON value, each with its path."""
     todo: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while todo:
         path, value = todo.pop()

@@ -1,8 +1,8 @@
 """Owns the library of ready grammars and formats: the top-level folder `grammars/`, which is
-installed as the package's data.
+installed as package data.
 
-A grammar is a file NAME.lark, NAME.ebnf or NAME.json in the folder of its form; `@NAME` stands for
-it wherever a guide's grammar or schema does.
+A grammar is a file NAME.lark, NAME.ebnf or NAME.json in the folder of its form. `@NAME` refers to
+it wherever a guide takes a grammar or a schema.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from specguide.errors import InvalidGuide
 
 MARK = "@"
-"""What the name of a ready grammar begins with, where a grammar could stand as well."""
+"""Begins the name of a ready grammar where a grammar could be given as well."""
 _INSTALLED = Path(__file__).parents[1] / "grammars"
 _IN_THE_SOURCES = Path(__file__).parents[2] / "grammars"
 _FOLDERS = {"lark": "*.lark", "ebnf": "*.ebnf", "schemas": "*.json"}
@@ -25,15 +25,15 @@ _BETWEEN_SAMPLES = "%%"
 
 
 def grammars_folder() -> Path:
-    """The folder; in an installation from the sources in place, that of the sources."""
+    """The folder; without an installed one, the folder in the sources."""
     return _INSTALLED if _INSTALLED.is_dir() else _IN_THE_SOURCES
 
 
 @dataclass(frozen=True)
 class ReadyGrammar:
-    """One of the library.
+    """A grammar of the library.
 
-    form: "lark", "ebnf" or "schemas", the folder it is in
+    form: its folder: "lark", "ebnf" or "schemas"
     """
 
     name: str
@@ -48,7 +48,7 @@ class ReadyGrammar:
 
     @property
     def about(self) -> str:
-        """What it describes, in a sentence or two."""
+        """What it describes, in one or two sentences."""
         if self.is_schema:
             return str(json.loads(self.text)["description"])
         sign = "//" if self.form == "lark" else "#"
@@ -61,8 +61,8 @@ class ReadyGrammar:
         return " ".join(words)
 
     def samples(self, kind: str) -> list[str]:
-        """Texts that it takes ("valid") or does not ("invalid"): the blocks between lines of `%%`;
-        where there are no such lines, each line is one."""
+        """Texts that match it ("valid") or do not ("invalid"): the blocks between lines of `%%`;
+        without such lines, each line is one text."""
         text = self.path.with_suffix(f".{kind}").read_text(encoding="utf-8").removesuffix("\n")
         blocks = f"\n{text}\n".split(f"\n{_BETWEEN_SAMPLES}\n")
         return text.split("\n") if len(blocks) == 1 else [block.strip("\n") for block in blocks]
@@ -70,7 +70,7 @@ class ReadyGrammar:
 
 @cache
 def ready_grammars() -> dict[str, ReadyGrammar]:
-    """All of the library, by name."""
+    """All grammars of the library, by name."""
     found = [
         ReadyGrammar(path.stem, folder, path.read_text(encoding="utf-8"), path)
         for folder, files in _FOLDERS.items()
@@ -80,8 +80,8 @@ def ready_grammars() -> dict[str, ReadyGrammar]:
 
 
 def ready_grammar(name: str, *, param: str = "grammar") -> ReadyGrammar:
-    """The one of this name, with or without the mark. Raises InvalidGuide that names those most
-    like it."""
+    """The grammar of this name, with or without the mark. Raises InvalidGuide that lists similar
+    names."""
     bare = name.removeprefix(MARK)
     known = ready_grammars()
     if bare not in known:
@@ -95,8 +95,8 @@ def ready_grammar(name: str, *, param: str = "grammar") -> ReadyGrammar:
 
 
 def grammar_text(given: Any) -> Any:
-    """A guide's grammar: a ready one's text where it names one, else as it is. A schema is one as
-    a grammar of JSON."""
+    """A guide's grammar: the text of a ready grammar where `given` names one, else `given`. A ready
+    schema becomes a grammar of its JSON."""
     if not _is_name(given):
         return given
     one = ready_grammar(given)
@@ -104,8 +104,8 @@ def grammar_text(given: Any) -> Any:
 
 
 def schema_text(given: Any) -> Any:
-    """A guide's schema: a ready one's text where it names one, else as it is. Raises InvalidGuide
-    for a name that is not of a schema."""
+    """A guide's schema: the text of a ready schema where `given` names one, else `given`. Raises
+    InvalidGuide where the name is a grammar's."""
     if not _is_name(given):
         return given
     one = ready_grammar(given, param="json_schema")

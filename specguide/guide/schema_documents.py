@@ -1,4 +1,4 @@
-"""Owns the documents that JSON Schemas may refer to. They are given; none is ever fetched."""
+"""Owns the documents to which JSON Schemas may refer. The user gives them; none is ever fetched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specguide.errors import InvalidParams
 
 
 class SchemaDocuments(Mapping[str, Any]):
-    """JSON Schemas by their URIs, without fragments. Equal where their texts are."""
+    """JSON Schemas by URI, without fragments. Equal where their texts are equal."""
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._text = _canonical(schemas)
@@ -39,7 +39,7 @@ class SchemaDocuments(Mapping[str, Any]):
 
 
 def schema_documents(given: Mapping[str, Any] | str | Path | None) -> SchemaDocuments | None:
-    """The documents of a mapping, or of a JSON file that holds one. Raises InvalidParams."""
+    """The documents of a mapping, or of a JSON file with one. Raises InvalidParams."""
     if given is None or isinstance(given, SchemaDocuments):
         return given
     if isinstance(given, Mapping):

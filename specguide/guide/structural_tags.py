@@ -1,5 +1,5 @@
-"""Owns structural tags as vLLM and SGLang take them: in xgrammar's form, and in an older one, which
-has `structures` and `triggers`."""
+"""Owns the reading of structural tags as vLLM and SGLang take them: in xgrammar's form, and in an
+older one with `structures` and `triggers`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def _as_it_is(schema: Any) -> Any:
 
 
 def tag_of(tag: Any, param: str, written: Callable[[Any], Any] = _as_it_is) -> Any:
-    """A tag in xgrammar's form; what is no tag as it is. Raises InvalidParams.
+    """A tag in xgrammar's form; anything else unchanged. Raises InvalidParams.
 
-    param:   its field
-    written: what becomes of the older form's schemas
+    param:   the field of the tag
+    written: converts the older form's schemas
     """
     described = _described(tag)
     if described is None or described.get("structures") is None:
@@ -45,7 +45,7 @@ def _described(tag: Any) -> Mapping[str, Any] | None:
     if isinstance(tag, str):
         try:
             tag = json.loads(tag)
-        except (ValueError, RecursionError):  # which the guide will say
+        except (ValueError, RecursionError):  # the guide will report it
             return None
     return tag if isinstance(tag, Mapping) else None
 

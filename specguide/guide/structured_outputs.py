@@ -1,4 +1,4 @@
-"""Owns what vLLM's StructuredOutputsParams and GuidedDecodingParams say, as a Guide."""
+"""Owns the conversion of vLLM's StructuredOutputsParams and GuidedDecodingParams to a Guide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.other_engines import OtherOption, without_others
 
 _ALIKE = ("json_object", "regex", "choice", "grammar", "structural_tag", "backend")
 _KINDS = {"json": "json_schema", **dict(zip(_ALIKE, _ALIKE, strict=True))}
-"""vLLM's names, and those of Guide."""
+"""vLLM's names for Guide's fields."""
 
 _WHITESPACE = "whitespace is bounded as GuideConfig says: leave it out"
 _OTHERS: Mapping[str, OtherOption] = {
@@ -26,8 +26,8 @@ _OTHERS: Mapping[str, OtherOption] = {
 
 
 def guide_of(given: Any, param: str) -> Guide | None:
-    """The guide that an object of such a class, or a mapping with its fields, says; None: none is
-    asked for. param: where it was given. Raises InvalidGuide and InvalidParams."""
+    """The guide of an object of such a class, or of a mapping with its fields; None where none is
+    asked for. param: the field in which it was given. Raises InvalidGuide and InvalidParams."""
     if given is None or isinstance(given, Guide):
         return given
     said = _fields_of(given)
@@ -54,7 +54,7 @@ def _made(said: Mapping[str, Any], param: str) -> Guide:
 
 
 def _fields_of(given: Any) -> dict[str, Any] | None:
-    """Those that say something; None for what has no fields. Names with _ are an engine's own."""
+    """The fields that are set; None for an object without fields. Names with _ are vLLM's own."""
     fields = given if isinstance(given, Mapping) else getattr(given, "__dict__", None)
     if fields is None or isinstance(given, type):
         return None
