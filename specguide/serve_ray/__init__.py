@@ -1,4 +1,5 @@
-"""Owns replicas on Ray Serve: which engine answers a request, and the processes around it.
+"""Owns the serving of replicas on Ray Serve: the choice of a replica for each request, and the
+processes around it.
 
 serve run specguide.serve_ray:app replicas=2
 """
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def app(args: dict[str, Any]) -> Application:
     """The application of Ray Serve. Raises InvalidParams.
 
-    args: as `arguments.plans_of` has them
+    args: see `arguments.plans_of`
     """
     from specguide.serve_ray.application import application  # Ray takes time to import
     from specguide.serve_ray.arguments import plans_of

@@ -1,4 +1,4 @@
-"""Owns what Ray Serve is told to run: an ingress in front of replicas, each with its resources."""
+"""Owns the application for Ray Serve: an ingress in front of replicas, each with its resources."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from specguide.serve_ray.ingress import Ingress
 from specguide.serve_ray.replica import EngineReplica
 from specguide.server.processes.plans import ServicePlan
 
-_DEPLOYMENT: Any = serve.deployment  # whose annotations forget what it returns
+_DEPLOYMENT: Any = serve.deployment  # its annotations lose the result's type
 _ROUTER: Any = "specguide.serve_ray.router.CacheAwareRouter"
 _HEALTH_PERIOD_S = 2.0
 _END_S = 5.0
-"""Time for a replica to end, beyond what requests under way are given, seconds."""
+"""Time in seconds for a replica to end, after the time for requests under way."""
 _TELL_S = 5.0
-"""Time for an ingress to tell its clients of requests that have gone with their replica,
-seconds."""
+"""Time in seconds for an ingress to tell its clients of requests whose replica is gone."""
 
 
 def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
-    """The application of Ray Serve: `serve.run` runs it, and a changed one replaces the replicas in
-    turn. Raises InvalidParams for an engine of which there cannot be so many."""
+    """The application of Ray Serve: `serve.run` runs it, and replaces the replicas one by one where
+    it has changed. Raises InvalidParams for an engine that cannot have so many replicas."""
     check_number(plan.engine, config)
     shutdown_s = plan.server.drain_s + _END_S
     replicas = _DEPLOYMENT(EngineReplica).options(
@@ -53,8 +52,8 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
 
 
 def _replica_requests(plan: ServicePlan) -> int:
-    """Most requests that a replica has at once. Where a wait is bounded all that wait are there,
-    since the replica estimates it from what it has."""
+    """Most requests that a replica has at once. Where waiting time is limited, these include all
+    waiting requests, since the replica estimates the time from the requests that it has."""
     slots = plan.engine.max_batch_size
     is_bounded = plan.server.max_wait_s is not None
     return slots + (max(slots, plan.server.max_waiting) if is_bounded else slots)
@@ -66,9 +65,9 @@ def _routing(config: ReplicaConfig) -> dict[str, Any]:
 
 
 def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
-    """Options of a deployment that say what a replica needs. Its ranks are processes of its own, so
-    all that they need is one bundle, which Ray places on one machine. Raises InvalidParams where
-    ranks are to come from other ones."""
+    """The options of a deployment that state a replica's needs. Its ranks are its own child
+    processes, so they share one bundle of resources, which Ray places on one machine. Raises
+    InvalidParams where ranks would come from other machines."""
     if engine.rank_address is not None:
         raise InvalidParams(
             "the ranks of a replica are on one machine, and all would meet at one rank_address: "
@@ -89,7 +88,7 @@ def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
 
 
 def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
-    """GPUs of a replica."""
+    """Number of GPUs of a replica."""
     if config.replica_gpus is not None:
         return config.replica_gpus
     has_none = engine.device is None and not _cluster_has_gpus()
@@ -97,15 +96,15 @@ def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
 
 
 def _cluster_has_gpus() -> bool:
-    """Whether a machine of the cluster has a GPU; without a cluster yet, whether this machine
-    has."""
+    """Whether a machine of the cluster has a GPU; before there is a cluster, whether this machine
+    has one."""
     if not ray.is_initialized():
         return torch.cuda.is_available()
     return bool(ray.cluster_resources().get("GPU", 0) > 0)
 
 
 def check_number(engine: EngineConfig, config: ReplicaConfig) -> None:
-    """Raises InvalidParams where so many replicas have no place of their own to be found at."""
+    """Raises InvalidParams where several replicas would have to share one address."""
     if engine.transfer.role == "prefill" and (config.max_replicas or config.replicas) > 1:
         raise InvalidParams(
             "replicas with the role prefill would all listen at one kv_transfer_address: serve "

@@ -1,4 +1,4 @@
-"""Owns the arguments of the application of Ray Serve, as a deployment's YAML has them."""
+"""Owns the arguments of the Ray Serve application, as they are in a deployment's YAML."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _OF_THE_PROXY = {
     "server": ("host", "port"),
     "exposure": ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs"),
 }
-"""Fields by section that Ray's own configuration states, so that the arguments may not."""
+"""Fields by section that Ray's own configuration sets, so the arguments must not set them."""
 
 
 def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
-    """The plan and the replicas that the arguments of `specguide.serve_ray:app` ask for.
+    """The plan and the replicas for the arguments of `specguide.serve_ray:app`.
 
     args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `transfer`,
-          `server` and `exposure` the fields of these configurations. `spec: null` decodes
-          plainly, `guide: null` refuses guides; without `spec` the shipped model has its draft
-          head. Texts are JSON, as the command line of Ray Serve has them
+          `server` and `exposure` the fields of these configurations. `spec: null` decodes without
+          drafts, `guide: null` refuses guides; without `spec` the shipped model has its draft head.
+          Texts are read as JSON, since Ray Serve's command line gives all arguments as texts
 
-    Raises InvalidParams for what is not known or wrong.
+    Raises InvalidParams for unknown or wrong arguments.
     """
     args = {name: _value(name, given) for name, given in args.items()}
     sections = {name: args.get(name, {}) for name in _SECTIONS}
@@ -101,7 +101,7 @@ def _refuse_sections_within(sections: Mapping[str, Any]) -> None:
 
 def _value(name: str, given: Any) -> Any:
     """A section's value, read as JSON where it is a text. Raises InvalidParams for a section that
-    is no mapping."""
+    is not a mapping."""
     try:
         value = json.loads(given) if isinstance(given, str) else given
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Owns what replicas on Ray Serve are told."""
+"""Owns the configuration of replicas on Ray Serve."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from specguide.inputs.field_values import check_types
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """How many replicas serve a model on Ray, and on what.
+    """How many replicas serve a model on Ray, and with which resources.
 
-    replicas:      engines behind one address, each with a model and a cache of its own; where
-                   max_replicas is given, the fewest
-    max_replicas:  most replicas, between which and `replicas` their number follows the requests
-                   that are under way or wait
+    replicas:      engines behind one address, each with its own model and cache; with max_replicas,
+                   the fewest
+    max_replicas:  most replicas; their number is then between `replicas` and this one, and follows
+                   the requests that run or wait
     ingresses:     processes that read requests and choose the replicas
     replica_gpus:  GPUs of a replica, all of one machine; left out: as many as it has ranks, or none
                    where the engine's device is the CPU or no machine of the cluster has a GPU
-    replica_cpus:  CPU cores that are set aside for a replica
+    replica_cpus:  CPU cores reserved for a replica
     replica_requests: most requests that a replica is given at once; further ones wait for the first
-                   replica that has room. Left out: twice its slots; where max_wait_s is given, its
-                   slots and max_waiting, so that it can tell how long they would wait
-    routing_entries: most hashes of prompts and grammars that an ingress remembers, of which a
-                   replica has its share, and no more than 16,384
+                      replica that has room. Left out: twice its slots; where max_wait_s is given,
+                      its slots and max_waiting, so that it can tell how long they would wait
+    routing_entries: most hashes of prompts and grammars that an ingress remembers; each replica has
+                     an equal share of at most 16,384
     """
 
     replicas: int = 1

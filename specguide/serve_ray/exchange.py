@@ -1,4 +1,4 @@
-"""Owns a request and its answer as they go from an ingress to a replica and back."""
+"""Owns the messages between ingress and replica: a request, and the pieces of its answer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _FORWARDED = (
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """An HTTP request with all of its body. scope: what of ASGI's scope can be sent; key: where it
-    should go"""
+    """An HTTP request with its whole body. scope: the part of ASGI's scope that can be sent; key:
+    for the choice of a replica"""
 
     scope: dict[str, Any]
     body: bytes
@@ -36,13 +36,13 @@ class ForwardedRequest:
 
     @classmethod
     def of(cls, scope: Scope, body: bytes, key: RoutingKey) -> ForwardedRequest:
-        """The request that an ASGI application was called with."""
+        """The request for which an ASGI application was called."""
         return cls({name: scope[name] for name in _FORWARDED if name in scope}, body, key)
 
 
 @dataclass(frozen=True)
 class AnswerHead:
-    """How an answer begins. headers: as ASGI has them"""
+    """The head of an answer. headers: in ASGI's form"""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -58,16 +58,16 @@ class AnswerBody:
 
 @dataclass(frozen=True)
 class NotTaken:
-    """Sent in place of an answer: the replica is at its end, and another one may be asked."""
+    """Sent in place of an answer: the replica is ending, and another one may be asked."""
 
 
 AnswerPiece = AnswerHead | AnswerBody | NotTaken
-"""What an answer is made of: its head, then its body piece by piece."""
+"""The parts of an answer: its head, then its body piece by piece."""
 
 
 async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
-    """The application's answer. Pieces of the body that come between two of the reader's turns are
-    joined. The request is cancelled where the reader leaves."""
+    """The application's answer. Pieces of the body that come while the reader is busy are joined.
+    The request is cancelled when the reader leaves."""
     told: asyncio.Queue[Message | None] = asyncio.Queue()
     task = asyncio.create_task(_call(app, request, told))
     try:
@@ -85,8 +85,7 @@ async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[Answe
 async def _call(
     app: ASGIApp, request: ForwardedRequest, told: asyncio.Queue[Message | None]
 ) -> None:
-    """Call an application to its end and put what it sends into `told`, None behind the last
-    message."""
+    """Call an application and put what it sends into `told`, and None behind the last message."""
     unread: list[Message] = [
         {"type": "http.request", "body": request.body, "more_body": False},
     ]
@@ -94,7 +93,7 @@ async def _call(
     async def receive() -> Message:
         if unread:
             return unread.pop()
-        await asyncio.Event().wait()  # whoever leaves has this task cancelled
+        await asyncio.Event().wait()  # where a client leaves, this task is cancelled
         raise AssertionError
 
     scope = {
@@ -110,7 +109,7 @@ async def _call(
 
 
 def _joined(first: Message, told: asyncio.Queue[Message | None]) -> AnswerBody:
-    """The body's bytes of `first` and of the messages that wait behind it."""
+    """The bytes of the body in `first` and in the messages that wait behind it."""
     pieces = [first.get("body", b"")]
     more = first.get("more_body", False)
     while more and not told.empty():

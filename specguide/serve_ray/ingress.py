@@ -1,4 +1,4 @@
-"""Owns the ingress: reads a request, has Ray choose a replica for it, and passes the answer on."""
+"""Owns the ingress: it reads a request, has Ray choose a replica, and passes on the answer."""
 
 from __future__ import annotations
 
@@ -41,21 +41,23 @@ from specguide.server.http.request_log import log_refusal, write_refusals
 
 _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0
-"""Time for any replica to say that it is well, seconds; after it, none counts as well."""
+"""Time in seconds for any replica to report that it is healthy; after that, none counts as
+healthy."""
 _METRICS_S = 10.0
 _MOST_TRIES, _RETRY_S = 20, 0.1
-"""Tries where a replica is at its end, until Ray knows of it, and the seconds between two."""
+"""Number of tries while a replica is ending and Ray does not know it yet, and seconds between
+two."""
 _WITHOUT_ANSWER = (TimeoutError, RayError, RayServeException)
-"""What is raised in place of an answer of replicas."""
+"""The exceptions that replace an answer of replicas."""
 _LOGGER = logging.getLogger(__name__)
 
 
 class Ingress:
-    """Passes requests on to replicas. Whether a client may ask, and what it asks for, the replica
-    finds out; here a body is bounded and read no further than to choose by.
+    """Passes requests on to replicas. The replica checks the client's rights and what it asks for;
+    the ingress only limits the body's size and reads as much as the choice of a replica needs.
 
-    A request that a replica has taken is never sent to another one, since it may be what has ended
-    the first: its client is told, by a 503 with Retry-After or by an error in its stream.
+    A request that a replica has taken is never sent to another one, since it may have caused the
+    first one's end. Its client is told, by a 503 with Retry-After or by an error in its stream.
     """
 
     def __init__(self, replicas: DeploymentHandle, config: ServerConfig) -> None:
@@ -82,7 +84,8 @@ class Ingress:
         return _Asgi(self._figures if is_metrics else self._app)
 
     async def stop(self, drain_s: float) -> None:
-        """Take no more requests; those under way have `drain_s` seconds, and are then told."""
+        """Take no more requests. Those under way have `drain_s` seconds; then they end with an
+        error."""
         self._room.close(ApiError.shutting_down())
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=drain_s)
@@ -91,8 +94,8 @@ class Ingress:
             asking.cancel()
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the metrics of all replicas, each sample with its replica's name. Raises
-        Refusal where there is none."""
+        """Answer with the metrics of all replicas, each sample labelled with its replica. Raises
+        Refusal where there is no replica."""
         asked = self._replicas.broadcast("metrics")
         try:
             found = await asked.results_async(timeout_s=_METRICS_S, return_exceptions=True)
@@ -117,7 +120,7 @@ class Ingress:
             await passed_on.fail(error_of(cause), scope, receive)
 
     async def _asking(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
-        """`_ask`, until `stop` has no more time. Raises as it does, and ApiError."""
+        """`_ask`, until the time of `stop` is over. Raises the errors of `_ask`, and ApiError."""
         asking = asyncio.create_task(self._ask(request, passed_on))
         self._under_way.add(asking)
         try:
@@ -131,8 +134,8 @@ class Ingress:
             self._under_way.discard(asking)
 
     async def _ask(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
-        """Ask replicas until one takes the request. Raises what `_PassedOn.take` does, and ApiError
-        where none takes it."""
+        """Ask replicas until one takes the request. Raises the errors of `_PassedOn.take`, and
+        ApiError where none takes it."""
         for _ in range(_MOST_TRIES):
             answer: Any = self._answers.remote(request)
             try:
@@ -145,7 +148,7 @@ class Ingress:
 
 
 class _Asgi(Response):
-    """An application as a response, which Ray lets speak for itself."""
+    """An ASGI application as a response: Ray lets it send its own answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -156,10 +159,10 @@ class _Asgi(Response):
 
 
 class _PassedOn:
-    """An answer that goes to a client piece by piece. path: the path that was asked
+    """An answer that is passed on to a client piece by piece. path: the path of the request
 
-    Its head waits for the first piece of its body: a replica that is gone before that one can still
-    be told as a 503. One that is gone behind the last piece is no loss.
+    The head is sent with the first piece of the body: if the replica is gone before that, a 503 can
+    still be sent. A replica that is gone after the last piece does not matter.
     """
 
     def __init__(self, send: Send, path: str) -> None:
@@ -169,8 +172,8 @@ class _PassedOn:
         self._has_begun = self._is_whole = False
 
     async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
-        """Pass on all of an answer. Returns False where the replica has not taken the request.
-        Raises what Ray does where the replica is gone, and ApiError for half an answer."""
+        """Pass on a whole answer. Returns False where the replica has not taken the request. Raises
+        Ray's errors where the replica is gone, and ApiError for a part of an answer."""
         async for piece in answer:
             if isinstance(piece, NotTaken):
                 return False
@@ -194,7 +197,7 @@ class _PassedOn:
         await self._send({"type": "http.response.body", "body": body.piece, "more_body": more})
 
     async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
-        """Tell the client, in the words of its API, that the rest of the answer does not come."""
+        """Tell the client, in the form of its API, that the rest of the answer will not come."""
         if self._is_whole:
             return
         if self._head is None or not self._has_begun:
@@ -202,12 +205,12 @@ class _PassedOn:
             await error.response(error_body(self._path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
-            raise error  # half of a body, which ends with its connection
+            raise error  # a part of a body: its connection is closed
         await self._tell(AnswerBody(self._stream.end(error), is_whole=True))
 
 
 def error_of(cause: BaseException) -> ApiError:
-    """The error that a client is told where there is no answer."""
+    """The error for a client that gets no answer."""
     if isinstance(cause, ApiError):
         return cause
     if isinstance(cause, BackPressureError):
@@ -232,7 +235,7 @@ def error_of(cause: BaseException) -> ApiError:
 
 
 async def _read(receive: Receive) -> bytes:
-    """Read a request's body to its end. Raises Refusal where it is too large or does not come, and
+    """Read a request's whole body. Raises Refusal where it is too large or does not come, and
     ApiError where the client has left."""
     pieces = []
     while True:

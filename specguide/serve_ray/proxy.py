@@ -1,4 +1,5 @@
-"""Owns what Ray's proxy says by itself: it is told in the words of the API that was asked."""
+"""Owns the answers that Ray's proxy makes itself: they are replaced by errors in the form of the
+API that was asked."""
 
 from __future__ import annotations
 
@@ -17,13 +18,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxy puts around itself, by RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH."""
+    """The middleware of Ray's proxy, which loads it by
+    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH."""
     return [Middleware(ProxyAnswers)]
 
 
 class ProxyAnswers:
-    """ASGI middleware. Where there is no ingress, or none any more, Ray's proxy answers with a
-    text, raises or returns; clients are told a 503 instead."""
+    """ASGI middleware. Where there is no ingress, or no longer one, Ray's proxy answers with a
+    text, raises or returns; clients get a 503 instead."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -53,7 +55,7 @@ class ProxyAnswers:
 
 
 def _is_own(start: Message) -> bool:
-    """Whether an answer is the proxy's, since ours are no texts where they are errors."""
+    """Whether an answer is the proxy's own: it is an error as plain text, which ours never are."""
     kind = Headers(raw=start["headers"]).get("content-type", "")
     return start["status"] >= 400 and kind.startswith("text/plain")
 

@@ -1,4 +1,4 @@
-"""Owns a replica: an engine's process, and the HTTP application over it, in an actor of Ray."""
+"""Owns a replica: an engine's process, and the HTTP application in front of it, in a Ray actor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from specguide.server.processes.plans import ServicePlan
 from specguide.server.rehearsal import rehearse
 
 _TELL_S = 0.5
-"""Time for requests to be told that their engine is gone, seconds."""
+"""Time in seconds for requests to get the error that their engine is gone."""
 
 
 class EngineReplica:
-    """Answers requests that an ingress forwards, as `specguide serve` would. Where its engine's
-    process has ended it ends too, and Ray starts another one."""
+    """Answers requests that an ingress forwards, as `specguide serve` would. When its engine's
+    process ends it ends too, and Ray starts a new one."""
 
     async def __init__(self, plan: ServicePlan) -> None:  # type: ignore[misc]  # Ray awaits it
         self._drain_s = plan.server.drain_s
@@ -41,7 +41,7 @@ class EngineReplica:
         settle()
 
     async def answer(self, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
-        """The answer's head, then its body piece by piece. Ray cancels the call where the client
+        """The answer's head, then its body piece by piece. Ray cancels the call when the client
         leaves."""
         if self._core.end is not None:
             yield NotTaken()
@@ -61,14 +61,14 @@ class EngineReplica:
             raise EngineError(self._core.end)
 
     async def __del__(self) -> None:
-        """Stop the engine, as Ray stops the replica: requests under way have had their time."""
+        """Stop the engine when Ray stops the replica. Requests under way have had their time."""
         if hasattr(self, "_engine"):
             await self._engine.close(0.0)
         if hasattr(self, "_core"):
             await self._core.stop()
 
     def _lose(self, end: str) -> None:
-        """Tell the requests of the engine's end, and end the actor: Ray's routers know at once of
-        an actor that is gone, and of one that is not well only after three looks."""
+        """End all requests with the engine's last error, and end the actor: Ray's routers notice at
+        once when an actor is gone, but an unhealthy one only after three checks."""
         self._engine.disconnect(end)
         asyncio.get_running_loop().call_later(_TELL_S, os._exit, 1)

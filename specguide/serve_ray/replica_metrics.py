@@ -1,4 +1,4 @@
-"""Owns the figures of several replicas as one page for Prometheus."""
+"""Owns the joining of several replicas' metrics into one page for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def with_replica(pages: Iterable[tuple[str, str]]) -> str:
-    """One page made of many, with the label `replica` on each sample.
+    """One page from many, with the label `replica` on each sample.
 
     pages: names of replicas, and their pages
     """

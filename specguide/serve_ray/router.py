@@ -1,4 +1,4 @@
-"""Owns the choice of a replica in Ray Serve: `Routing` behind the interface that Ray calls."""
+"""Owns the router of Ray Serve: `Routing` behind the interface that Ray calls."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from specguide.serve_ray.routing import Routing, RoutingCosts, RoutingKey
 
 class CacheAwareRouter(RequestRouter):
     """Sends a request to a replica that has its prefix in its cache and its grammar compiled,
-    unless another one would answer sooner. Used by one event loop alone."""
+    unless another one would answer sooner. Only one event loop may use it."""
 
     def initialize_state(self, max_entries: int = 1 << 20, **costs: float) -> None:
-        """max_entries: as of Routing; costs: fields of RoutingCosts"""
+        """max_entries: see Routing; costs: fields of RoutingCosts"""
         self._routing = Routing(RoutingCosts(**costs), max_entries=max_entries)
         self._ids: dict[str, ReplicaID] = {}
         self._num_ongoing: Counter[str] = Counter()
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """Take the replicas that there are now."""
+        """Take the current set of replicas."""
         super().update_replicas(replicas)
         self._ids = {each.replica_id.unique_id: each.replica_id for each in replicas}
         self._routing.update(self._ids)
@@ -41,7 +41,8 @@ class CacheAwareRouter(RequestRouter):
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """A few replicas, the best first; further ones by chance where all of these are full."""
+        """A few replicas, the best first. Where all of these are full, Ray picks others at
+        random."""
         if pending_request is not None:
             pending_request.routing_context.should_backoff = True
         names = self._routing.choose(_key_of(pending_request), self._ongoing)
@@ -61,8 +62,8 @@ class CacheAwareRouter(RequestRouter):
             self._num_ongoing[replica_id.unique_id] -= 1
 
     def _ongoing(self, name: str) -> int:
-        """Requests under way at a replica, as far as this router knows or Ray has heard from the
-        replica."""
+        """Number of requests under way at a replica, by this router's count or by the replica's
+        last report, whichever is greater."""
         heard = self.replica_queue_len_cache.get(self._ids[name])
         return max(self._num_ongoing[name], heard or 0)
 

@@ -1,6 +1,6 @@
-"""Owns the choice of a replica: which one a request goes to, and what that decision remembers.
+"""Owns the choice of a replica for a request, and what it remembers for that.
 
-It knows nothing of Ray, of HTTP or of time, so that a simulation runs the very same code.
+It knows nothing of Ray, HTTP or time, so that a simulation runs the very same code.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from hashlib import blake2b
 from random import Random
 
 BLOCK_BYTES = 256
-"""Bytes of a prompt's text in a block: about 64 tokens of English."""
+"""Bytes of a prompt's text in one block: about 64 tokens of English."""
 _MOST_HOLDERS = 4
-"""Most replicas that are remembered for a prefix or a grammar, and so asked for it."""
+"""Most replicas that are remembered, and so asked, for a prefix or a grammar."""
 MOST_A_REPLICA = 1 << 14
-"""Most entries of a replica: those of more prompts than its cache has room for."""
+"""Most entries of a replica: for more prompts than its cache can hold."""
 _POINTS = 16
-"""Points of each replica on the ring."""
+"""Points of each replica on the hash ring."""
 
 
 @dataclass(frozen=True)
 class RoutingKey:
-    """What of a request a replica may have already.
+    """The parts of a request that a replica may already have.
 
-    prefixes:  hashes of the prompt's beginnings of some lengths, shortest first
-    lengths:   these lengths, bytes
+    prefixes:  hashes of prefixes of the prompt, shortest first
+    lengths:   lengths of these prefixes, bytes
     num_bytes: length of the whole prompt, bytes
-    grammar:   hash of what the output must match; None where nothing is said
+    grammar:   hash of what the output must match; None where the request says nothing
     """
 
     prefixes: tuple[int, ...] = ()
@@ -40,13 +40,13 @@ class RoutingKey:
 
 @dataclass(frozen=True)
 class RoutingCosts:
-    """What a replica's answer is worth waiting for, seconds.
+    """The costs by which replicas are compared, in seconds.
 
-    prefill_s: for a byte of a prompt whose keys and values are not there
-    compile_s: for a grammar that is not compiled there
-    ongoing_s: for each request that is under way there already
-    hope:      how likely the first replica that an unseen prefix belongs to has all of it, since
-               another router may have sent it there; 0 where there is no other router
+    prefill_s: per byte of a prompt whose keys and values the replica lacks
+    compile_s: for a grammar that the replica has not compiled
+    ongoing_s: per request that is already under way there
+    hope:      probability that the first replica to which an unseen prefix belongs has all of it,
+               since another router may have sent it there; 0 where there is no other router
     """
 
     prefill_s: float = 5.5e-6
@@ -57,8 +57,8 @@ class RoutingCosts:
 
 @dataclass(eq=False)
 class _Replica:
-    """What is remembered of a replica. kept: hashes that it is remembered for, the longest unused
-    first; points: its own on the ring"""
+    """What is remembered of a replica. kept: hashes for which it is remembered, the longest unused
+    first; points: its points on the ring"""
 
     kept: OrderedDict[int, None] = field(default_factory=OrderedDict)
     points: list[int] = field(default_factory=list)
@@ -66,16 +66,16 @@ class _Replica:
 
 class Routing:
     """Chooses among replicas by what an answer would wait for there: the part of the prompt that is
-    not in its cache, a grammar that it has not compiled, and the requests that it has.
+    not in its cache, a grammar that it has not compiled, and its other requests.
 
-    A decision asks few replicas, however many there are: those that are remembered for the longest
-    prefixes and for the grammar, two of a consistent-hash ring, and two at random. The ring's are
-    found by the first prefix that this router has not seen, so that routers which do not talk to
-    one another send the turns of a conversation to the same replica.
+    A decision compares only few replicas, however many there are: those that are remembered for the
+    longest prefixes and for the grammar, two of a consistent-hash ring, and two at random. Those of
+    the ring are found by the first prefix that this router has not seen. So routers that do not
+    talk to each other send the turns of a conversation to the same replica.
 
-    What is remembered is bounded: `max_entries` in all, the same number for each replica, at most
-    `MOST_A_REPLICA`, of which the longest unused goes first. A replica that is removed leaves
-    nothing behind.
+    Memory is bounded: `max_entries` in all, shared equally by the replicas, and at most
+    `MOST_A_REPLICA` each; the longest unused entry is dropped first. A replica that is removed
+    leaves nothing behind.
     """
 
     def __init__(
@@ -93,16 +93,16 @@ class Routing:
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """The names of the replicas that requests may go to."""
+        """The names of the replicas to which requests may go."""
         return tuple(self._names)
 
     @property
     def num_entries(self) -> int:
-        """Number of pairs of a hash and a replica that are remembered."""
+        """Number of remembered pairs of a hash and a replica."""
         return sum(len(replica.kept) for replica in self._replicas.values())
 
     def update(self, replicas: Iterable[str]) -> None:
-        """Take the replicas that there are now: add new ones, and remove those that are gone."""
+        """Take the current set of replicas: add new ones, and remove those that are gone."""
         wanted = set(replicas)
         for name in [name for name in self._names if name not in wanted]:
             self.remove(name)
@@ -110,7 +110,7 @@ class Routing:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """Add a replica; nothing changes where it is there already."""
+        """Add a replica; nothing changes where it is already there."""
         if name in self._replicas:
             return
         points = [_hash(f"{name}/{number}".encode()) for number in range(_POINTS)]
@@ -140,7 +140,7 @@ class Routing:
     def choose(self, key: RoutingKey, num_ongoing: Callable[[str], int]) -> list[str]:
         """Replicas to ask, the best first; empty where there are none.
 
-        num_ongoing: requests that are under way at a replica, as far as is known
+        num_ongoing: gives the known number of requests under way at a replica
         """
         matched = self._matched(key)
         asked = dict.fromkeys(matched)
@@ -156,7 +156,7 @@ class Routing:
         return sorted(costs, key=lambda name: costs[name])
 
     def note(self, name: str, key: RoutingKey) -> None:
-        """Remember that a request went to a replica, which will have its prefixes and its
+        """Remember that a request went to a replica, which will then have its prefixes and its
         grammar."""
         replica = self._replicas.get(name)
         if replica is None:
@@ -168,8 +168,8 @@ class Routing:
             self._forget_holder(replica.kept.popitem(last=False)[0], name)
 
     def _matched(self, key: RoutingKey) -> dict[str, float]:
-        """Bytes of the prompt that each of a few replicas is remembered for, by its name, those of
-        the longest prefix first."""
+        """Bytes of the prompt for which each of a few replicas is remembered, by name, the longest
+        prefix first."""
         matched: dict[str, float] = {}
         for prefix, length in zip(reversed(key.prefixes), reversed(key.lengths), strict=True):
             for name in self._holders.get(prefix, ()):
@@ -179,7 +179,8 @@ class Routing:
         return matched
 
     def _ring_choice(self, key: RoutingKey, asked: dict[str, None]) -> str | None:
-        """The replica that the first unseen prefix belongs to; it and the next one are asked."""
+        """The replica to which the first unseen prefix belongs. Adds it and the next one to
+        `asked`."""
         unseen = next((p for p in key.prefixes if p not in self._holders), None)
         if unseen is None or not self._ring:
             return None
@@ -220,7 +221,7 @@ class Routing:
 
 
 def prefix_hashes(parts: Iterable[bytes | memoryview]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Hashes of a text's beginnings, and their lengths in bytes, shortest first. Their number grows
+    """Hashes of a text's prefixes, and their lengths in bytes, shortest first. Their number grows
     with the logarithm of the text's length.
 
     parts: the text
@@ -245,7 +246,7 @@ def prefix_hashes(parts: Iterable[bytes | memoryview]) -> tuple[tuple[int, ...],
 
 
 def grammar_hash(parts: Iterable[bytes | memoryview]) -> int:
-    """Hash of what a request says about its output's form."""
+    """Hash of what a request says about the form of its output."""
     state = blake2b(digest_size=8, person=b"grammar")
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))

@@ -1,4 +1,4 @@
-"""Owns what a request's body says about where it should go: its prompt and its grammar."""
+"""Owns the routing key of a request's body: hashes of its prompt and its grammar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from specguide.serve_ray.routing import RoutingKey, grammar_hash, prefix_hashes
 
 _PROMPT = ("model", "tools", "functions", "system", "instructions", "prompt", "messages", "input")
-"""Fields that a prompt is made of, in the order in which chat templates have them."""
+"""The fields that make up a prompt, in the order in which chat templates use them."""
 _GRAMMAR = (
     "tools",
     "functions",
@@ -26,7 +26,7 @@ _GRAMMAR = (
     "regex",
     "ebnf",
 )
-"""Fields that its grammar is made of, of all APIs."""
+"""The fields that make up a grammar, of all APIs."""
 _Fields = msgspec.defstruct(
     "_Fields", [(name, msgspec.Raw, msgspec.Raw()) for name in dict.fromkeys(_PROMPT + _GRAMMAR)]
 )
@@ -34,10 +34,9 @@ _FIELDS = msgspec.json.Decoder(_Fields)
 
 
 def routing_key(body: bytes) -> RoutingKey:
-    """The key of a request's body, of any of the APIs. It is empty where the body is not a JSON
-    object, which a replica will say. Fields are taken as they are written, so a conversation that
-    grows keeps its prefix.
-    """
+    """The key of a request's body, of any of the APIs; empty where the body is not a JSON object,
+    which a replica will report. Fields are hashed as they are written, so a growing conversation
+    keeps its prefix."""
     try:
         fields = _FIELDS.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Owns `specguide serve --replicas`: an application of Ray Serve from its start to a signal."""
+"""Owns `specguide serve --replicas`: it runs an application of Ray Serve until a signal."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ _TLS = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "specguide.serve_ray.proxy:middlewares",
-    "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # 10, a proxy that died was missed for 30 s
+    "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # with 10, a dead proxy was missed for 30 s
 }
-"""Of Ray, by the environment, where nothing else is set there."""
+"""Ray's settings by environment variables, where the environment does not set them."""
 _REACH_S = 5.0
-"""Time for a cluster to take a connection, seconds."""
+"""Time in seconds for a cluster to accept a connection."""
 _TELL_S = 5.0
-"""Time for an ingress, beyond what requests under way are given, seconds."""
+"""Time in seconds for an ingress, after the time for requests under way."""
 _LAST_WORDS_S = 0.5
-"""Time for what clients are told to reach them through Ray's proxy, seconds."""
+"""Time in seconds for last messages to reach clients through Ray's proxy."""
 _LOGGER = logging.getLogger(__name__)
 
 
 def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """Run the application until a signal; a second one, or one before it runs, ends this at once.
-    Joins the cluster that RAY_ADDRESS names; without one this machine is the cluster. Returns the
+    """Run the application until a signal; a second signal, or one before it runs, ends it at once.
+    Joins the cluster that RAY_ADDRESS names; without that, this machine is the cluster. Returns the
     command's exit code.
 
-    tell: called with what an operator should know
+    tell: called with messages for the operator
 
-    Raises InvalidParams for addresses, certificate and role, where this machine has too little, and
-    where the cluster's Ray Serve listens elsewhere or has this application already; EngineError
-    where the replicas cannot be started.
+    Raises InvalidParams for addresses, certificate and role, where this machine has too few
+    resources, and where the cluster's Ray Serve listens elsewhere or has this application already;
+    EngineError where the replicas cannot be started.
     """
     check_tls(plan.server.exposure)
     check_number(plan.engine, config)
@@ -68,7 +68,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     _join(cluster)
     try:
-        _on_signals(_end_at_once)  # Ray has taken them
+        _on_signals(_end_at_once)  # Ray has replaced the handlers
         if is_local:
             _check_room(plan, config)
         is_joined = _start_serve(plan.server, options)
@@ -81,8 +81,8 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
 
 
 def _join(cluster: str) -> None:
-    """Join a cluster, or start the one of this machine alone. Raises InvalidParams where it cannot
-    be joined.
+    """Join a cluster, or start one on this machine alone. Raises InvalidParams where it cannot be
+    joined.
 
     cluster: as RAY_ADDRESS names it
     """
@@ -128,8 +128,8 @@ def _serve(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]
 
 
 def _check_alone(applications: Mapping[str, Any]) -> None:
-    """Raise InvalidParams where the cluster has the application already, which this one would
-    replace, and take along when it ends. One that is being deleted does not count."""
+    """Raise InvalidParams where the cluster already has the application, which this one would
+    replace, and remove when it ends. One that is being deleted does not count."""
     there = applications.get(_NAME)
     if there is not None and there.status != ApplicationStatus.DELETING:
         raise InvalidParams(
@@ -142,7 +142,7 @@ def _check_alone(applications: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _removed(*, is_joined: bool) -> Iterator[None]:
-    """Nothing is left in the cluster behind this, however it ends."""
+    """A context behind which nothing is left in the cluster, however it ends."""
     try:
         yield
     except BaseException:
@@ -154,8 +154,9 @@ def _removed(*, is_joined: bool) -> Iterator[None]:
 
 
 def _start_serve(server: ServerConfig, options: HTTPOptions) -> bool:
-    """Start Ray Serve, or join the one that the cluster runs already. Returns whether it has
-    joined. Raises InvalidParams where that one listens otherwise than it should here."""
+    """Start Ray Serve, or join the one that the cluster already runs. Returns whether it has
+    joined. Raises InvalidParams where that one listens at another address, or with other
+    certificates."""
     is_joined = bool(serve.status().proxies)
     serve.start(http_options=options, logging_config={"log_level": "WARNING"})
     if is_joined:
@@ -175,11 +176,11 @@ def _check_address(server: ServerConfig, options: HTTPOptions, there: HTTPOption
 
 
 def _drain(ingress: DeploymentHandle, drain_s: float) -> None:
-    """Requests under way have their time, and further ones are told 503: once Ray is told, its
-    proxies know the routes no more."""
+    """Give requests under way their time, while new ones get a 503. Ray is told only later, since
+    its proxies then forget the routes at once."""
     try:
         ingress.broadcast("stop", drain_s).results(timeout_s=drain_s + _TELL_S)
-    except Exception as error:  # whatever is wrong with it, it is stopped
+    except Exception as error:  # it is stopped in any case
         _LOGGER.warning("the ingress could not be told to stop: %s", error)
     time.sleep(_LAST_WORDS_S)
 
@@ -204,8 +205,8 @@ def _ending(is_ended: threading.Event) -> Callable[[int, object], None]:
 
 
 def cause_of(error: Exception) -> str:
-    """What Ray says of the deployments that it could not start, which is the last line of what
-    they raised; that of the error itself where it says nothing."""
+    """The reason why Ray could not start the deployments: the last line of what each raised, or
+    else of the error itself."""
     failed = serve.status().applications.get(_NAME)
     messages = [each.message for each in failed.deployments.values()] if failed else []
     lines = [line for each in messages for line in each.splitlines()[-1:]]
@@ -213,7 +214,7 @@ def cause_of(error: Exception) -> str:
 
 
 def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:
-    """Raise InvalidParams where this machine has too little, since Ray would wait for a larger
+    """Raise InvalidParams where this machine has too few resources: Ray would wait for a larger
     one."""
     needed = {"CPU": config.replica_cpus, "GPU": float(num_gpus(plan.engine, config))}
     for kind, number in needed.items():
@@ -227,7 +228,8 @@ def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:
 
 
 def _http_options(server: ServerConfig, *, is_local: bool) -> HTTPOptions:
-    """Raises InvalidParams for an address of this machine where nobody can listen."""
+    """The address and certificates for Ray's proxy. Raises InvalidParams for an address on which
+    this machine cannot listen."""
     exposure = server.exposure
     tls: dict[str, Any] = {
         name: str(getattr(exposure, name)) for name in _TLS if getattr(exposure, name) is not None
