@@ -1,4 +1,4 @@
-"""Owns the command line `specguide`: its commands by name, and how errors end it."""
+"""Owns the command line `specguide`: its commands by name, and the exit codes for errors."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def _of_all_commands(
         ),
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """The options before a command."""
 
 
 def main() -> None:
-    """Entry point; a user's mistake is one line on standard error and exit code 2."""
+    """Run the command line. A user's mistake is one line on standard error and exit code 2."""
     try:
         app()
     except SpecguideError as error:

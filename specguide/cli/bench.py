@@ -1,4 +1,4 @@
-"""Owns `specguide bench`: measurements."""
+"""Owns `specguide bench`: the group of commands for measurements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 @bench.callback()
 def _group() -> None:
-    """Measure how fast it is, and check what it gives."""
+    """Measure how fast it is, and check what it generates."""
 
 
 for command in (serve, acceptance, conformance):

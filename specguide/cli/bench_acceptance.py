@@ -1,4 +1,5 @@
-"""Owns `specguide bench acceptance`: what speculation gains with a model on data sets."""
+"""Owns `specguide bench acceptance`: it measures what speculation gains with a model on data
+sets."""
 
 from __future__ import annotations
 
@@ -62,10 +63,10 @@ def acceptance(
     """Measure how many tokens an iteration gains and how long it takes, for each drafter, window,
     backend and load, with and without draft guidance and forced drafts.
 
-    Every setting's outputs are compared with plain decoding's and validated. A run that was broken
-    off tells what it has, and goes on where it was: what OUTPUT has of the same weights and tasks
-    is not measured again, and each record names the version that it is of. Exits with 1 where an
-    output is invalid.
+    Outputs of each setting are compared with those of plain decoding, and validated. A run that was
+    interrupted reports what it has, and can be continued: settings that OUTPUT already has for the
+    same weights and tasks are not measured again, and each record names its version. Exits with 1
+    where an output is invalid.
     """
     with bench_libraries():
         from specguide.bench.acceptance import Conditions, measure
@@ -105,7 +106,7 @@ def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
 
 
 def _drafters(asked: str | None, model: Path | None, heads: Mapping[str, Path]) -> Sequence[str]:
-    """The drafters to measure. Raises InvalidParams where one is asked for whose head is not there,
+    """The drafters to measure. Raises InvalidParams where one is asked for whose head is missing,
     CheckpointError for a target that cannot be read."""
     from specguide.engine.setup.facts import own_heads
     from specguide.engine.setup.target_folder import target_folder
@@ -138,8 +139,8 @@ def _axes(lists: AxisLists, drafters: Sequence[str]) -> Axes:
 def _wanted(
     axes: Axes, tasks: Mapping[str, Sequence[Task]], heads: Mapping[str, Path]
 ) -> Sequence[Setting]:
-    """The settings to measure: without schemas, none in which the grammar has a part. Raises
-    InvalidParams for one that cannot be, before anything is measured."""
+    """The settings to measure; sets without schemas get none in which the grammar takes part.
+    Raises InvalidParams, before anything is measured, for a setting that is not possible."""
     num_tasks = {name: len(some) for name, some in tasks.items()}
     for name, found in num_tasks.items():
         if found < max(axes.concurrency):
@@ -159,7 +160,8 @@ def _wanted(
 def _asked(
     choice: TaskChoice, folder: Path | None, model: Path | None, heads: Mapping[str, Path]
 ) -> dict[str, Any]:
-    """What records are kept under: figures of other conditions are not mixed with them."""
+    """The conditions under which records are kept: figures of other conditions are not mixed with
+    them."""
     from specguide.engine.setup.checkpoint_identity import identity
     from specguide.engine.setup.target_folder import target_folder
 
@@ -181,7 +183,7 @@ def _asked(
 def _told(
     figures: Iterator[dict[str, Any]], num_wanted: int, asked: dict[str, Any], folder: Path
 ) -> list[dict[str, Any]]:
-    """All figures, once they are told; of a run that is broken off, those that there are."""
+    """All figures, which are written out at the end; where the run is interrupted, those so far."""
     found: list[dict[str, Any]] = []
     try:
         found.extend(figures)

@@ -1,4 +1,5 @@
-"""Owns `specguide bench conformance`: how a grammar backend deals with JSON schemas of your own."""
+"""Owns `specguide bench conformance`: it checks how grammar backends handle your own JSON
+schemas."""
 
 from __future__ import annotations
 
@@ -38,11 +39,11 @@ def conformance(
     *,
     given: Given,
 ) -> None:
-    """Check on your own schemas what is compiled and what refused, whether valid instances are
+    """Check your own schemas: which are compiled and which refused, whether valid instances are
     accepted and invalid ones refused, and whether what the grammar can generate is valid.
 
-    A run that was broken off goes on where it was; a schema that was changed is measured again.
-    Exits with 1 where an invalid instance was accepted or an invalid text drawn.
+    A run that was interrupted can be continued; a schema that has changed is measured again. Exits
+    with 1 where an invalid instance was accepted or an invalid text drawn.
     """
     with bench_libraries():
         from specguide.bench.conformance import BackendCompiler, Trial

@@ -1,4 +1,4 @@
-"""Owns `specguide bench serve`: a server under load."""
+"""Owns `specguide bench serve`: it measures a server under load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 20
 _SEED_STEP = 1000
-"""Numbers between the prompts of two loads, so that another --seed has none of them."""
+"""Distance between the seeds of two loads, so that another --seed shares no prompts with them."""
 _SERVER = ConfigOptions(ServerAddress, "Server", variables={"api_key": API_KEY_VARIABLE})
 _LOAD = ConfigOptions(Load, "Load", {"timeout_s": "timeout", "concurrency": None})
 _REQUESTS = ConfigOptions(RequestMix, "Requests, each of its own")
@@ -42,11 +42,11 @@ def serve(
 ) -> None:
     """Put a server of the OpenAI API under one load after another, and check every answer.
 
-    By default requests are free text, JSON schemas and tool calls, each with a marker that its
-    answer must have and no other may: a constant in its schema or in its tools' parameters. So each
-    guided request has a grammar of its own. With --prompt-len all requests have one size, as a
-    comparison of servers needs. No load has the prompts of another, so no cache knows them. Prints
-    one table and one JSON line. Exits with 1 where an answer was lost, has something of another
+    By default requests are free text, JSON schemas and tool calls. Each has a marker that its
+    answer must contain and no other may: a constant in its schema or in its tools' parameters. So
+    each guided request has a grammar of its own. With --prompt-len all requests have one size, as a
+    comparison of servers needs. No two loads share prompts, so no cache knows them. Prints one
+    table and one JSON line. Exits with 1 where an answer was lost, contains something of another
     request, or is not what was asked for.
     """
     with bench_libraries():
@@ -74,7 +74,7 @@ def serve(
 
 
 def _refuse_without_effect(mix: RequestMix, sizes: RequestSizes) -> None:
-    """Raises InvalidParams for an option of the kind of requests that is not sent."""
+    """Raises InvalidParams for an option of requests that are not sent."""
     unused: RequestMix | RequestSizes = sizes
     why = "changes nothing without --prompt-len: give it too"
     if sizes.prompt_len is not None:

@@ -1,5 +1,5 @@
-"""Owns `specguide grammars certify`: what is enforced of a schema and by whom, checked mask by
-mask."""
+"""Owns `specguide grammars certify`: it tells what is enforced of a schema and by which backend,
+checked mask by mask."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def certify(
     *,
     given: Given,
 ) -> None:
-    """Say what is enforced of a schema and by whom, and check its masks against a validator.
+    """Tell what is enforced of a schema and by which backend, and check its masks against a
+    validator.
 
     Walks through the grammar over a vocabulary of bytes, along known instances and at random, and
-    compares each mask with what JSON and the validator jsonschema say. An error counts where it is
-    proven: a mask has a byte behind which no instance can follow, or lacks one with which an
-    instance goes on as json.dumps writes it. What neither is shown of is undecided. Exits with 1
-    where there is a proven error.
+    compares each mask with JSON and with the validator jsonschema. An error counts where it is
+    proven: a mask allows a byte behind which no instance can follow, or forbids one with which an
+    instance continues as json.dumps writes it. Where neither can be shown, a byte is undecided.
+    Exits with 1 where there is a proven error.
     """
     with bench_libraries():
         from specguide.bench.certificate.certify import certify as checked
@@ -71,7 +72,8 @@ def certify(
 
 
 def _schema(name: str) -> Any:
-    """Raises InvalidParams for a file that cannot be read, InvalidGuide for what is no schema."""
+    """The schema of a file or of a ready grammar. Raises InvalidParams for a file that cannot be
+    read, InvalidGuide for an invalid schema."""
     value = json.loads(schema_text(name)) if name.startswith(MARK) else read_json(Path(name))
     if not isinstance(value, dict | bool):
         raise InvalidParams(f"{name} holds no JSON schema: it must be an object, true or false")
@@ -80,7 +82,7 @@ def _schema(name: str) -> Any:
 
 
 def _instances(name: str, given: Path | None) -> list[Any]:
-    """The instances of a file, one a line. Raises InvalidParams where one is no JSON."""
+    """The instances in a file, one a line. Raises InvalidParams where one is not JSON."""
     path = given
     if path is None and name.startswith(MARK):
         path = ready_grammar(name).path.with_suffix(".valid")

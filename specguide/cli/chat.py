@@ -1,4 +1,4 @@
-"""Owns `specguide chat`: the loop over what is typed, its commands, and Ctrl-C."""
+"""Owns `specguide chat`: the loop over the lines that the user types, its commands, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def chat(
     api_key: ApiKey = "none",
     given: Given,
 ) -> None:
-    """Talk with a model in the terminal, or answer one line of standard input after another. /help
-    says more."""
+    """Talk with a model in the terminal, or answer one line of standard input after another. Type
+    /help for its commands."""
     fields = _fields(given, tools)
     if url is not None:
         _refuse_beside_url(given)
@@ -89,7 +89,8 @@ def chat(
 
 
 def _refuse_beside_url(given: Given) -> None:
-    """Raises InvalidParams for an option that would do nothing, since the engine is another's."""
+    """Raises InvalidParams for an option of the engine, which has no effect since a server is
+    asked."""
     flags = (flag_given(source, given[source.config]) for source in _OF_ENGINES)
     flag = next(filter(None, flags), None)
     if flag is not None:
@@ -101,7 +102,7 @@ def _refuse_beside_url(given: Given) -> None:
 
 
 def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
-    """The fields of each request's body beside model and messages."""
+    """The fields of each request's body, except model and messages."""
     sampling, schema = given[SamplingParams], given[GuideFiles]["schema"]
     fields = {
         "temperature": sampling["temperature"],
@@ -120,7 +121,7 @@ def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> bool:
-    """Run until `work` ends or Ctrl-C is pressed; returns whether it ended."""
+    """Run until `work` ends or Ctrl-C is pressed. Returns whether it ended."""
     task = loop.create_task(work)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     try:

@@ -1,4 +1,4 @@
-"""Owns where a chat's answers come from: a model in this process, or a server. Both give typed
+"""Owns the models that answer a chat: one in this process, or a server's. Both give typed
 events."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 
 class ChatModel(Protocol):
-    """Answers requests to /v1/chat/completions. name: what requests must call it"""
+    """Answers requests to /v1/chat/completions. name: the model's name in requests"""
 
     name: str
 
@@ -24,11 +24,11 @@ class ChatModel(Protocol):
         """The answer's events, as they come. Raises SpecguideError."""
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
 
 
 class LocalModel:
-    """A model in this process, behind the API server's own understanding of requests."""
+    """A model in this process, behind the API server's reading of requests."""
 
     def __init__(self, config: EngineConfig) -> None:
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
@@ -39,7 +39,7 @@ class LocalModel:
         self._backend = Backend(self._engine, ServerConfig(self.name))
 
     async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
-        """As ChatModel says."""
+        """See ChatModel."""
         from specguide.server.apis.chat import parse
         from specguide.server.bodies.requests import ChatRequest
         from specguide.server.http.errors import ApiError
@@ -56,12 +56,13 @@ class LocalModel:
             await stream.aclose()
 
     async def close(self) -> None:
-        """As ChatModel says."""
+        """See ChatModel."""
         await self._engine.close(0)
 
 
 class RemoteModel:
-    """A server's model, through OpenAI's client. Raises InvalidParams where that is missing."""
+    """A server's model, through OpenAI's client. Raises InvalidParams where the client is not
+    installed."""
 
     def __init__(self, url: str, model: Path | None, api_key: str) -> None:
         with extra("chat", "--url", "url"):
@@ -80,7 +81,7 @@ class RemoteModel:
         self._client = openai.AsyncOpenAI(base_url=url, api_key=api_key)
 
     async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
-        """As ChatModel says."""
+        """See ChatModel."""
         try:
             async with await self._client.chat.completions.create(**body, stream=True) as stream:
                 async for chunk in stream:
@@ -91,7 +92,7 @@ class RemoteModel:
             raise RequestError(str(error)) from error
 
     async def close(self) -> None:
-        """As ChatModel says."""
+        """See ChatModel."""
         await self._client.close()
 
 

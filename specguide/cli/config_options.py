@@ -1,5 +1,5 @@
-"""Owns the options that follow from the configuration: one for each field, with the words of the
-class's docstring."""
+"""Owns the options that are made from configuration classes: one for each field, with the words of
+the class's docstring as help."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from specguide.errors import InvalidParams, SpecguideError
 Given = dict[type[Any], dict[str, Any]]
 _ENTRY = re.compile(r"(\w+(?:, \w+)*): +(.*)")
 _WORD = re.compile(r"(?<![\w'\"`/#.=-])[a-z]+[a-z_.]*[a-z](?![\w'\"`/=-])", re.ASCII)
-"""A word of an error, and no part of a text, a path or an option that it shows."""
+"""A word of an error's message, if it is not a part of a text, a path or an option in it."""
 
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """How the fields of a configuration are options.
+    """How the fields of a configuration become options.
 
     config:   the dataclass
-    panel:    under which --help shows them
-    names:    of options that are not called as their field is; None: the field is none
-    defaults: of options whose default is not their field's
-    variables: environment variables that stand in for options that are not given
-    known:    what stands in the docstring's words as {name}
-    within:   field of EngineConfig that has it, as errors say it before a field: spec.model
+    panel:    the heading under which --help shows them
+    names:    names of options that differ from their fields' names; None: the field has no option
+    defaults: defaults of options that differ from their fields' defaults
+    variables: environment variables that are used where an option is not given
+    known:    replacements for {name} in the docstring's words
+    within:   the field of EngineConfig with this configuration, as errors write it before a field:
+              spec.model
     """
 
     config: type[Any]
@@ -48,11 +49,11 @@ class ConfigOptions:
 
 @dataclass(frozen=True)
 class Without:
-    """What an engine does without.
+    """What an engine leaves out.
 
     no_spec:   decode plainly, without drafts
-    no_guides: refuse requests with a guide: no schemas, no tools. Iterations then have nothing of
-               the grammar in them
+    no_guides: refuse requests with a guide: no schemas, no tools. Iterations then contain no
+               grammar work
     """
 
     no_spec: bool = False
@@ -88,7 +89,8 @@ WITHOUT_SPEC = ConfigOptions(Without, "Model", {"no_guides": None})
 
 
 def field_words(config: type[Any]) -> dict[str, str]:
-    """What a dataclass's docstring says of each field, as `name: words` or `name, name: words`."""
+    """The words of a dataclass's docstring for each field, from lines `name: words` or `name, name:
+    words`."""
     words: dict[str, str] = {}
     names: list[str] = []
     for line in inspect.cleandoc(config.__doc__ or "").splitlines():
@@ -104,7 +106,7 @@ def field_words(config: type[Any]) -> dict[str, str]:
 
 
 def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command an option for each field of `sources`.
+    """Give a command an option for each field of `sources`.
 
     The command's parameter `given` gets, for each configuration class, its fields' values by name.
     Errors that name a field name its option instead.
@@ -139,7 +141,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
 
 
 def told_in_options(*sources: ConfigOptions) -> Callable[[str], str]:
-    """A function that names the options of `sources` where an error names their fields."""
+    """A function that replaces fields of `sources` in an error's message by their options."""
     flags = _flags_by_field(_options(sources))
     return partial(_WORD.sub, lambda word: flags.get(word[0], word[0]))
 
@@ -147,7 +149,7 @@ def told_in_options(*sources: ConfigOptions) -> Callable[[str], str]:
 def engine_config(
     model: Path | None, given: Given, guide_options: ConfigOptions = GUIDE
 ) -> EngineConfig:
-    """What the options come to. Raises InvalidParams."""
+    """The engine's configuration for the options. Raises InvalidParams."""
     without = Without(**given[Without])
     for is_without, flag, source in (
         (without.no_spec, "--no-spec", SPEC),
@@ -165,8 +167,8 @@ def engine_config(
 
 
 def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | None:
-    """None where nothing is there to draft with. Raises InvalidParams where that leaves options
-    without a meaning."""
+    """The configuration of speculation; None where nothing can draft. Raises InvalidParams where
+    options would then have no effect."""
     if given["method"] is None and model is not None and given["model"] is None:
         flag = flag_given(SPEC, given)
         if flag is not None:
@@ -177,7 +179,7 @@ def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | N
 
 
 def _refuse_beside(without: str, source: ConfigOptions, given: Mapping[str, Any]) -> None:
-    """Raises InvalidParams for an option of what the engine does without."""
+    """Raises InvalidParams for an option of something that the engine leaves out."""
     flag = flag_given(source, given)
     if flag is not None:
         raise InvalidParams(f"{without} and {flag} contradict each other", param=flag[2:])
@@ -211,7 +213,8 @@ def _options(sources: Sequence[ConfigOptions]) -> dict[str, tuple[ConfigOptions,
 
 
 def _flags_by_field(added: Mapping[str, tuple[ConfigOptions, Field[Any]]]) -> dict[str, str]:
-    """Options by the words for their fields in errors; words of English are none alone."""
+    """Options by the words for their fields in errors. Words that are also plain English are left
+    out."""
     flags: dict[str, str] = {}
     for name, (source, entry) in added.items():
         words = (name, entry.name, f"{source.within}.{entry.name}")
@@ -224,7 +227,8 @@ def _flag(name: str) -> str:
 
 
 def _option_name(source: ConfigOptions, entry: Field[Any]) -> str | None:
-    """None for a configuration within the configuration, which has options of its own."""
+    """The name of a field's option; None for a configuration inside the configuration, which has
+    its own options."""
     if (entry.default is MISSING and entry.default_factory is not MISSING) or entry.name == "spec":
         return None
     return source.names.get(entry.name, entry.name)
@@ -251,15 +255,15 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
 
 
 def _help(source: ConfigOptions, name: str) -> str:
-    words = field_words(source.config).get(name, "")  # python -OO leaves docstrings out
+    words = field_words(source.config).get(name, "")  # python -OO drops docstrings
     for mark, known in source.known.items():
         words = words.replace(f"{{{mark}}}", known)
     return words[:1].upper() + words[1:]
 
 
 def _option_kind(hint: Any) -> Any:
-    """What an option of a field of this type takes; of several types the last, and text for what is
-    no plain value."""
+    """The type that an option of a field of this type takes: the last of several types, and text
+    for types that are not plain values."""
     if get_origin(hint) is tuple:
         return list[get_args(hint)[0]]  # type: ignore[misc]
     *_, kind = (kind for kind in get_args(hint) or (hint,) if kind is not type(None))

@@ -1,5 +1,5 @@
-"""Owns a conversation in a terminal: what was said, one turn after another, and the results that
-the user types."""
+"""Owns a conversation in a terminal: its messages, turn by turn, and the results of calls that the
+user types."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Message = dict[str, Any]
 
 
 def say(text: str) -> None:
-    """A line that is no part of an answer, on standard error."""
+    """Print a line that is not part of an answer, on standard error."""
     typer.secho(text, dim=True, err=True)
 
 
 def read_line(prompt: str) -> str:
-    """What is typed; the prompt is shown to a terminal alone. Raises EOFError at the end of
+    """The line that the user types. Only a terminal shows the prompt. Raises EOFError at the end of
     standard input."""
     return input(prompt if sys.stdin.isatty() else "")
 
@@ -35,10 +35,10 @@ def read_line(prompt: str) -> str:
 class Conversation:
     """A conversation with a model.
 
-    fields:   of the request besides its messages
-    messages: those said so far; only whole turns stay
-    run:      runs a coroutine; False where the user stopped it
-    told:     an error in the words of who asked
+    fields:   the request's fields besides its messages
+    messages: the messages so far; only whole turns are kept
+    run:      runs a coroutine; returns False where the user stopped it
+    told:     rewrites an error's message with the names of options
     """
 
     model: ChatModel
@@ -57,7 +57,7 @@ class Conversation:
 
     def turn(self, text: str) -> None:
         """Print the answer to a text. Where the model calls tools, ask the user for each result,
-        and go on."""
+        and continue."""
         before = list(self.messages)
         self.messages.append({"role": "user", "content": text})
         try:
@@ -80,8 +80,8 @@ class Conversation:
             self.messages = before
 
     def _answer(self) -> list[dict[str, Any]]:
-        """Stream one answer to standard output and keep it; the calls in it. One that is stopped is
-        kept as text."""
+        """Stream one answer to standard output and keep it. Returns its calls. An answer that was
+        stopped is kept as text."""
         written = _Written()
         is_whole = self.run(self._stream(written))
         if written.text:
@@ -107,14 +107,14 @@ class Conversation:
 
 @dataclass
 class _Written:
-    """An answer as far as it has come."""
+    """The part of an answer that has come."""
 
     text: str = ""
     calls: dict[int, dict[str, Any]] = field(default_factory=dict)
     finish_reason: str | None = None
 
     def take(self, event: Event) -> str:
-        """The text that an event adds."""
+        """Take an event. Returns the text that it adds."""
         match event:
             case Text(text=text):
                 self.text += text

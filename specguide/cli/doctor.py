@@ -1,4 +1,4 @@
-"""Owns `specguide doctor`: the diagnosis as text."""
+"""Owns `specguide doctor`: it prints the diagnosis."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from specguide.doctor import diagnose
 
 
 def doctor() -> None:
-    """Say what was found: torch, CUDA, grammar backends, the shipped model. Exits with 1 where
-    something is missing."""
+    """Tell what was found here: torch, CUDA, grammar backends, the shipped model. Exits with 1
+    where something is missing."""
     findings = diagnose()
     for finding in findings:
         typer.echo(

@@ -1,4 +1,4 @@
-"""Owns `specguide generate`: one answer under a grammar, and its figures."""
+"""Owns `specguide generate`: it prints one answer under a grammar, and its figures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def generate(
     params = SamplingParams(**given[SamplingParams], guide=GuideFiles(**given[GuideFiles]).guide())
     messages = [{"role": "user", "content": _input(text)}]
     if trace is not None:
-        write_text(trace, "")  # what cannot be written is told before all the work
+        write_text(trace, "")  # if it cannot be written, that is reported before all the work
     config = replace(engine_config(model, given), max_batch_size=1, trace=trace is not None)
     llm = LLM.of(config)
     start = time.perf_counter()
@@ -71,7 +71,7 @@ def generate(
 
 
 def _input(text: str | None) -> str:
-    """The argument, or what standard input has. Raises InvalidParams where there is nothing."""
+    """The argument, or the text of standard input. Raises InvalidParams where both are empty."""
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams(

@@ -1,4 +1,4 @@
-"""Owns `specguide grammars`: the library of ready grammars, and certificates of schemas."""
+"""Owns `specguide grammars`: the commands for ready grammars, and for certificates of schemas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS = {"lark": "Lark", "ebnf": "EBNF", "schemas": "JSON Schema"}
 
 @grammars.command("list")
 def list_them() -> None:
-    """Name each of them and say what it describes."""
+    """List the ready grammars, and what each describes."""
     for one in ready_grammars().values():
         typer.echo(f"{MARK + one.name:22}{_FORMS[one.form]:13}{one.about}")
 

@@ -1,4 +1,4 @@
-"""Owns how the --help of a command with many options is laid out."""
+"""Owns the layout of --help for commands with many options."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typer.core import TyperCommand
 
 
 class HelpOfManyOptions(TyperCommand):
-    """A command whose --help says the negative names of options in their words.
+    """A command whose --help mentions the negative names of options in their help texts.
 
     typer gives these names a column of their own, which leaves so little room on 80 columns that
-    names of other options are cut off.
+    other options' names are cut off.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -1,5 +1,4 @@
-"""Owns the options that several commands share: each one's type and words, and what they come
-to."""
+"""Owns the options that several commands share: their types, their help, and how they are read."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ SAMPLING = ConfigOptions(
 
 @dataclass(frozen=True)
 class GuideFiles:
-    """What the output must match, of which there is one at most.
+    """What the output must match; at most one of these.
 
     schema:  file with the JSON Schema that the output must match, or @NAME, a ready one
     regex:   regular expression that the whole output must match
@@ -57,7 +56,8 @@ class GuideFiles:
     grammar: Path | None = None
 
     def guide(self) -> Guide | None:
-        """Raises InvalidGuide for several, InvalidParams for a file that cannot be read."""
+        """The guide, if one is given. Raises InvalidGuide for several, InvalidParams for a file
+        that cannot be read."""
         given: dict[str, Any] = {
             "json_schema": self.schema and _text_or_name(self.schema),
             "regex": self.regex,
@@ -68,7 +68,7 @@ class GuideFiles:
 
 
 def _text_or_name(path: Path) -> str:
-    """A ready grammar's name as it is; else what the file has."""
+    """The name of a ready grammar as it is; else the text of the file."""
     return str(path) if str(path).startswith(MARK) else read_text(path)
 
 
@@ -76,11 +76,12 @@ WRITTEN = ConfigOptions(GuideFiles, "What is written")
 
 
 bench_libraries = partial(extra, "bench", "this")
-"""A context for imports of what benchmarks need."""
+"""A context for imports that only benchmarks need."""
 
 
 def read_text(path: Path) -> str:
-    """UTF-8, with a byte order mark or without. Raises InvalidParams where that fails."""
+    """The text of a UTF-8 file, with or without a byte order mark. Raises InvalidParams where it
+    cannot be read."""
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -88,7 +89,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Raises InvalidParams where the file is no JSON."""
+    """The JSON in a file. Raises InvalidParams where it is not JSON."""
     try:
         return json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -96,7 +97,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text and an end of line. Raises InvalidParams where that fails."""
+    """Write a text and a line end. Raises InvalidParams where that fails."""
     try:
         path.write_text(text + "\n", "utf-8")
     except OSError as error:
@@ -104,8 +105,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def listed(text: str, known: Collection[str] | None = None) -> list[str]:
-    """The parts of a comma-separated list. Raises InvalidParams where there are none, or one is not
-    `known`."""
+    """The parts of a comma-separated list. Raises InvalidParams where it is empty, or a part is not
+    in `known`."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     strange = next((part for part in parts if known is not None and part not in known), None)
     if strange is not None or not parts:
@@ -118,7 +119,8 @@ def listed(text: str, known: Collection[str] | None = None) -> list[str]:
 
 
 def listed_numbers(text: str, least: int = 0) -> list[int]:
-    """Whole numbers ≥ least of a comma-separated list, ascending. Raises InvalidParams."""
+    """The whole numbers of a comma-separated list, ascending. Raises InvalidParams where one is
+    less than `least`, or not a number."""
     for part in listed(text):
         if not part.isdecimal() or int(part) < least:
             raise InvalidParams(

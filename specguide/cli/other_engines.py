@@ -1,4 +1,4 @@
-"""Owns commands that know options by the names that they have in other engines."""
+"""Owns commands that accept options by their names in other engines."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from specguide.other_engines import OTHER_OPTIONS, OtherOption
 
 
 class KnowsOtherEngines(HelpOfManyOptions):
-    """A command that takes what changes nothing here, and refuses the rest with what to do."""
+    """A command that accepts options of other engines that make no difference here, and refuses the
+    others with advice."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {written for parameter in self.params for written in parameter.opts}
         return super().parse_args(ctx, self.read_names(ctx, _ours(args, own)))
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, for a command that takes names of a model otherwise."""
+        """The arguments, where a command takes several names for a model."""
         return args
 
 
 class ServesNames(KnowsOtherEngines):
-    """A command of which `--served-model-name` takes several names, as vLLM's does."""
+    """A command whose `--served-model-name` takes several names, as in vLLM."""
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
-        """With an option for each name. A folder behind them is the model, where there is none."""
+        """The arguments with an option for each name. A folder as the last name is the model, where
+        none is given."""
         first, names, rest = _names_apart(args)
         if names and Path(names[-1]).is_dir():
             given, *_ = self.make_parser(ctx).parse_args([*first, *rest])
@@ -42,7 +44,7 @@ def _has_model(given: dict[str, Any]) -> bool:
 
 
 def _names_apart(args: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Arguments up to the first name, further names, and the rest."""
+    """Arguments up to the first name, the further names, and the rest."""
     written = next((arg for arg in args if arg.partition("=")[0] == "--served-model-name"), None)
     if written is None:
         return args, [], []
@@ -54,12 +56,12 @@ def _names_apart(args: list[str]) -> tuple[list[str], list[str], list[str]]:
 
 def _ours(args: list[str], own: Collection[str]) -> list[str]:
     """The arguments without options of other engines; the command's own options stay. Raises
-    InvalidParams for those that cannot be left out, all of them at once."""
+    InvalidParams for all those that cannot be ignored, in one message."""
     kept, refused = list[str](), list[str]()
     rest = deque(args)
     while rest:
         arg = rest.popleft()
-        if arg == "--":  # behind it there are no options
+        if arg == "--":  # only arguments follow
             kept += [arg, *rest]
             break
         written, has_value, value = arg.partition("=")
@@ -67,7 +69,7 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
         is_denied = name.startswith("no_")
         name = name.removeprefix("no_")
         option = OTHER_OPTIONS.get(name) if arg.startswith("-") else None
-        dashed = written.replace("_", "-")  # as vLLM takes either
+        dashed = written.replace("_", "-")  # vLLM accepts both
         if option is None or dashed in own:
             kept.append(dashed + has_value + value if dashed in own else arg)
             continue
@@ -86,7 +88,7 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
 
 
 def _value(rest: deque[str], option: OtherOption) -> str:
-    """The value of an option, which is taken off the arguments."""
+    """The value of an option. Removes it from the arguments."""
     value = rest.popleft() if rest else ""
     while option.takes_many and rest and not rest[0].startswith("-"):
         rest.popleft()

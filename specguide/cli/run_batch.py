@@ -1,4 +1,4 @@
-"""Owns `specguide run-batch`: a file of requests, answered into another one."""
+"""Owns `specguide run-batch`: it answers a file of requests into another file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_REQUESTS = (
     *("max_entries", "max_stop_strings", "max_stop_chars", "allow_client_templates"),
     *("template_timeout_s", "template_max_bytes"),
 )
-"""Fields of a server's configuration that say how requests are read."""
+"""The fields of a server's configuration that say how requests are read."""
 _SERVER = ConfigOptions(
     ServerConfig,
     "Requests",
@@ -71,23 +71,23 @@ def run_batch(
     model: Model = None,
     given: Given,
 ) -> None:
-    """Answer the requests of a file, as OpenAI's Batch API has them. An answer is written as soon
-    as it is there; custom_id says whose it is."""
+    """Answer the requests of a file, in the format of OpenAI's Batch API. Each answer is written as
+    soon as it is there; its custom_id names its request."""
     from specguide.server.batches.run import run_batch as run  # takes time to import
     from specguide.server.processes.plans import ServicePlan
 
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     plan = ServicePlan(engine_config(model, given, _GUIDE), ServerConfig(**given[ServerConfig]))
     _refuse_same(input_file, output_file)
-    output_file.flush()  # which opens it: what cannot be written is told before all the work
+    output_file.flush()  # opens the file: an error is reported before all the work
     with tqdm(unit="request") as bar:
         counts = run(plan, input_file, output_file, tell=_tell, done=bar.update)
     _tell(f"{counts.num_answered} answered, {counts.num_refused} refused")
 
 
 def _refuse_same(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Raises InvalidParams where answers would be written over the requests."""
-    with suppress(OSError):  # there is no such file yet, or it is none
+    """Raises InvalidParams where answers would overwrite the requests."""
+    with suppress(OSError):  # there is no such file yet, or it is not a file
         if os.path.samefile(requests.name, answers.name):
             raise InvalidParams(
                 f"{answers.name} has the requests: have answers written to another file",

@@ -1,4 +1,4 @@
-"""Owns `specguide serve`: the API server of one model."""
+"""Owns `specguide serve`: the command that runs the API server of one model."""
 
 from __future__ import annotations
 
@@ -96,14 +96,15 @@ def serve(
 
 
 def _tell(text: str) -> None:
-    """An operator, on standard error. One that takes nothing, as a log on a full disk, ends no
-    service."""
+    """Print a message for the operator on standard error. If that fails, such as for a log on a
+    full disk, the service goes on."""
     with suppress(OSError):
         typer.echo(text, err=True)
 
 
 def _tell_defaults(defaults: Mapping[str, Any]) -> None:
-    """What requests that leave it out are sampled with, where it is not as OpenAI's API has it."""
+    """Tell the operator the model's defaults for sampling, where they differ from those of OpenAI's
+    API."""
     if defaults:
         values = ", ".join(f"{name} {value}" for name, value in defaults.items())
         _tell(
@@ -113,7 +114,7 @@ def _tell_defaults(defaults: Mapping[str, Any]) -> None:
 
 
 def _origins(written: str) -> list[str]:
-    """One origin, or vLLM's JSON list of them."""
+    """One origin, or a JSON list of origins as in vLLM."""
     if not written.startswith("["):
         return [written]
     with suppress(json.JSONDecodeError):
@@ -133,7 +134,7 @@ def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: ob
 
 
 def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """Run replicas on Ray. Raises InvalidParams where that is not installed."""
+    """Run replicas on Ray. Raises InvalidParams where Ray is not installed."""
     with extra("ray", "--replicas", "replicas"):
         from specguide.serve_ray.run import run_replicas
     return run_replicas(plan, config, tell)

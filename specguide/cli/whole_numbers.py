@@ -1,5 +1,5 @@
-"""Owns how whole numbers are written on the command line: in digits, or with a letter for their
-size, as vLLM takes them."""
+"""Owns the reading of whole numbers on the command line: digits, or digits with a letter for the
+size, as in vLLM."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WITH_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt])", re.ASCII | re.IGNORECASE)
 
 
 def whole_number(written: str | int) -> int:
-    """The number that is written, or a default: 8k is 8000, 8K is 8192, and m, g and t are the next
-    sizes. Raises typer.BadParameter."""
+    """A whole number from its text, or a default as it is: 8k is 8000, 8K is 8192, and m, g and t
+    are the next sizes. Raises typer.BadParameter."""
     if isinstance(written, int):
         return written
     found = _WITH_SIZE.fullmatch(written)
@@ -28,7 +28,7 @@ def whole_number(written: str | int) -> int:
 
 
 def length_or_auto(written: str | int) -> int:
-    """The same, and -1 for auto: a length that is to be found. Raises typer.BadParameter."""
+    """See `whole_number`; -1 for auto: the length is to be found. Raises typer.BadParameter."""
     return -1 if written == "auto" else whole_number(written)
 
 
