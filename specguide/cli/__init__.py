@@ -67,6 +67,6 @@ def main() -> None:
             err=True,
         )
         sys.exit(2)
-    except OSError as error:  # say where output goes to a disk that is full
+    except OSError as error:  # such as output to a full disk
         typer.echo(f"specguide: {error}", err=True)
         sys.exit(2)

@@ -17,9 +17,9 @@ def join(
         typer.Option(min=1, help="Ranks to run, at most; left out: the GPUs here, without any 1."),
     ] = None,
 ) -> None:
-    """Run ranks of an engine on another host that was started with --rank-address, and of the
-    engines that follow it there, until Ctrl-C. Both hosts need the same SPECGUIDE_RANKS_KEY, the
-    model in the same folder, and a private network."""
+    """Run ranks here for an engine on another host, started with --rank-address, and for its
+    successors there, until Ctrl-C. Both hosts need the same SPECGUIDE_RANKS_KEY, the model in the
+    same folder, and a private network."""
     from specguide.engine.executors import join as join_engine  # brings torch in
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")

@@ -17,7 +17,7 @@ from typing import Any
 from specguide.errors import InvalidGuide
 
 MARK = "@"
-"""Begins the name of a ready grammar where a grammar could be given as well."""
+"""The first character of a ready grammar's name, where a grammar could be given as well."""
 _INSTALLED = Path(__file__).parents[1] / "grammars"
 _IN_THE_SOURCES = Path(__file__).parents[2] / "grammars"
 _FOLDERS = {"lark": "*.lark", "ebnf": "*.ebnf", "schemas": "*.json"}

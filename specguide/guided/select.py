@@ -78,8 +78,8 @@ def rewrites(
     first.
 
     A JSON Schema comes once as its core, and once with all keywords merged that hold at once. The
-    merged form is slower to make and loses the schema's order of properties, but relies on nothing
-    that only some backends do.
+    merged form is slower to make and loses the schema's order of properties, but does not depend on
+    how the backend combines keywords.
 
     reading:     how schemas are read, except those inside of grammars
     with_tokens: adds to how calls begin what only the vocabulary tells; gives None where no

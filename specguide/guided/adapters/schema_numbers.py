@@ -56,8 +56,8 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
 
 
 def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
-    """A regular expression, as a tree, of the integers within the bounds; of `most_digits` where
-    there are no bounds."""
+    """A tree of the integers within the bounds; where these do not limit the length, of at most
+    `most_digits` digits."""
     return numerals(interval_of(asked, "integer", most_digits))
 
 
@@ -104,7 +104,7 @@ class NamedNumbers:
         self.num_given = 0
         """Number of names that were given out."""
         self._mark, self._is_bare = mark, is_bare
-        self._numbers: dict[str, int] = {}  # name numbers by their regular expressions
+        self._numbers: dict[str, int] = {}  # numbers of the names, by regular expression
 
     def named(self, schema: CoreSchema) -> CoreSchema:
         """A core schema with names, which are strings, in place of its numbers. Raises

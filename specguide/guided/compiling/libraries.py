@@ -222,8 +222,8 @@ class Libraries:
         return grammar
 
     def served(self, grammar: CompiledGrammar, written: Written, guide: Guide) -> CompiledGrammar:
-        """The grammar that requests get: the compiled one, with its ends where these are known, and
-        with the compiling of parts that were left out."""
+        """The grammar that requests get: the compiled one, with its ends where these are known. It
+        compiles the parts that were left out when a call needs them."""
         if written.calls is not None:
             assert self._submit is not None
             calls = self._calls.grammar(grammar, written, guide, self._submit)

@@ -143,7 +143,7 @@ class CallWords:
 
 class CalledCallbacks:
     """Callbacks that a GPU's forward stream calls by words. It waits for answers where it needs
-    them; the wait itself also announces that."""
+    them, and each wait also announces itself."""
 
     def __init__(self, calls: Sequence[HostCall], needed: Tensor) -> None:
         """needed: int32 [1] in host memory, as the device writes it; see ForkedCallbacks"""

@@ -73,8 +73,8 @@ class CallTexts:
 
     @property
     def left_out(self) -> str:
-        """Lark in place of arguments that are left out: all that a token which begins before the
-        arguments may have of them."""
+        """Lark in place of arguments that are left out. It allows whatever a token that begins
+        before the arguments may contain of them."""
         if self.firsts:
             return f"({' | '.join(f'<[{token}]>' for token in self.firsts)})"
         if self.is_reached:

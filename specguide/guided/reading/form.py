@@ -21,8 +21,8 @@ class ReasoningMarks:
     """The marks of the reasoning section with which an output begins, as bytes of SpelledTokens.
 
     end:    the mark behind the section
-    begin:  None where the prompt has begun the section; else an output that begins otherwise has
-            none
+    begin:  None where the prompt has begun the section; else only an output that begins with it has
+            one
     answer: the mark before the answer of an output without the section; not a part of the answer
     cut_by: begins a call, and ends the section, too; empty: there is none
     """

@@ -28,7 +28,7 @@ class Tag:
 class TagLayout:
     """The parts of a text that a structural tag fixes.
 
-    tags:      none of them begins with the beginning of another
+    tags:      no tag's `begin` starts with that of another
     triggers:  texts with which tags begin behind free text; empty where there is no free text
     separator: the text between two tags, where there is no free text; None: there is one tag
     """

@@ -170,7 +170,7 @@ def _parts(both: Both) -> tuple[list[Regex], list[Regex]]:
 
 
 class _Search:
-    """A search for a text that some automata match and others do not."""
+    """A search for a text that the items' automata all match, and no other automaton does."""
 
     def __init__(self, both: Both) -> None:
         items, but = _parts(both)

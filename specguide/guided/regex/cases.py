@@ -1,4 +1,4 @@
-"""Owns the knowledge of which characters differ only in case, for regular expressions that ignore
+"""Owns the sets of characters that differ only in case, for regular expressions that ignore
 case."""
 
 from __future__ import annotations

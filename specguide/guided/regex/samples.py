@@ -17,7 +17,8 @@ _LONGEST = 300
 
 def samples(node: Regex, least: int) -> Iterator[str]:
     """A few texts that a tree matches, or, for a Both, texts of each of its items. They have at
-    least `least` characters where that is not too long."""
+    least `least` characters, if repetitions allow it; there are none where they would be too
+    long."""
     if isinstance(node, Both):
         for item in node.items:
             yield from samples(item, least)

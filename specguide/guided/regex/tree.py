@@ -13,7 +13,7 @@ from specguide.guided.quick import hashed_once, quick
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 
 MAX_CHARS = 1 << 16
-"""Longer regular expressions are neither read nor written, in characters."""
+"""Most characters of a regular expression that is read or written."""
 
 
 class RegexError(ValueError):

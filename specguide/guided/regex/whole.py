@@ -129,7 +129,7 @@ def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
 
 def _behind_lookahead(before: Regex, look: Look) -> Regex:
     """The texts of `before` that a lookbehind allows. Where the end of `before` may be empty, its
-    lookaheads may look beyond it; lookaround at one position may be in any order. Raises
+    lookaheads may look beyond it: lookarounds at one position may be in any order. Raises
     UnsupportedRegex."""
     *items, last = before.items if isinstance(before, Concat) else (before,)
     match last:
@@ -144,8 +144,8 @@ def _behind_lookahead(before: Regex, look: Look) -> Regex:
 
 
 def _without_looks(node: Regex, after: Regex) -> Regex:
-    """A tree without lookaheads of what `node` matches together with `after`, the tree of all that
-    is behind it, which lookaheads constrain. Raises UnsupportedRegex."""
+    """A tree without lookaheads of `node` followed by `after`, the tree of everything behind it, on
+    which lookaheads in `node` depend. Raises UnsupportedRegex."""
     if not has_look(node):
         return _join(node, after)
     match node:

@@ -37,7 +37,7 @@ class ArgumentsForm:
     text_marks:   the marks around a raw text; None: texts are JSON. A value is JSON where it may be
                   no text, where a listed text contains their end, or where the schema has a
                   pattern, a format, or a minLength that is large or beside a large maxLength. But
-                  where no mark tells texts, a value in a text's place is written without marks
+                  where no mark tells texts, a text written like another allowed value is that one
     other_text_marks: marks around a raw text instead, mostly where it has signs of XML or several
                       lines; None: always text_marks
     has_json_texts: a raw text may be written as JSON instead

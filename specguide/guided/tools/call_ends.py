@@ -59,7 +59,7 @@ def are_ended(
 
 
 def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
-    """Whether the text behind an argument's end, up to one of these marks, is in no JSON, and only
+    """Whether no JSON contains the text from an argument's end up to one of these marks, and only
     texts between such marks begin as the mark does. No literal contains such a mark."""
     head, (begin, end) = form.before_name, marks
     if not (begin and end and head.find('"') == len(head) - 1 and any(c in head for c in "<>/")):

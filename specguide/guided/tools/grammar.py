@@ -76,7 +76,7 @@ def tool_guide(
     told = [*((tool.name, tool.parameters) for tool in tools), answer]
     try:
         text = marshal.dumps(told, _WITHOUT_REFERENCES)
-    except ValueError:  # there are others than plain dicts
+    except ValueError:  # not all values are plain dicts
         return make()
     key = *rules.key, limits, must_call, is_parallel, order
     return _guides.get(text, key, lambda: make(may_be_distinct=_UNIQUE in text))

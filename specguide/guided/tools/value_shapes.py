@@ -226,8 +226,8 @@ class _Shapes:
 
 
 def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Schemas one of which a value fits exactly where it fits the given schema, with the steps to
-    them; none where these cannot be found simply."""
+    """Schemas, with the steps to them, such that a value fits the given schema exactly where it
+    fits one of them. Yields nothing where these cannot be found simply."""
     asked = schema.keys() - set(NOTES)
     kinds = schema.get("type")
     if asked == {"anyOf"}:

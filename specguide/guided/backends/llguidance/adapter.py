@@ -41,8 +41,8 @@ USUAL_LIMITS = native.LLGuidanceLimits(
     step_lexer_fuel=1_000_000,
     max_lexer_states=250_000,
 )
-"""The usual limits of a walk: those of the library, except for items, which take little memory, and
-fuel, which is time."""
+"""The usual limits of a walk. They are the library's own, except for items, which take little
+memory, and fuel, which costs time."""
 MORE_LIMITS = native.LLGuidanceLimits(
     max_items_in_row=1_000_000,
     step_max_items=20_000_000,

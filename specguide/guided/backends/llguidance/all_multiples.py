@@ -33,7 +33,7 @@ Put = Callable[[str, str], None]
 
 
 def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
-    """The names of terminals of the multiples within the bounds; each text is in one of them.
+    """The names of terminals of the multiples within the bounds; each multiple matches one of them.
 
     name: "number" or "integer"
     put:  takes the name of a terminal, and its body

@@ -1,4 +1,4 @@
-"""Owns which arguments of many tools are left out of a message's grammar and compiled when they
+"""Owns the choice which tools' arguments are left out of a message's grammar and compiled when they
 begin: those with plain schemas, which the library never refuses."""
 
 from __future__ import annotations

@@ -288,7 +288,7 @@ def _lark_schema(
 
 
 def _schema_at(source: str, at: int) -> tuple[Schema, int, int] | None:
-    """The JSON Schema at a position, its begin and its end; None where there is none."""
+    """The JSON Schema at a position, with its begin and end; None where there is none."""
     if source[at : at + 1] not in ("{", "t", "f"):
         return None
     try:

@@ -1,5 +1,5 @@
-"""Owns the change of schemas that llguidance reads by itself, so that it takes nothing in them for
-something else."""
+"""Owns the adaptation of schemas that llguidance reads by itself, so that it misreads nothing in
+them."""
 
 from __future__ import annotations
 
