@@ -147,11 +147,15 @@ class LLM:
 
     def generate(
         self,
-        prompts: str | Iterable[str | Sequence[int]],
+        prompts: str | Sequence[int] | Iterable[str | Sequence[int]],
         params: SamplingParams | Iterable[SamplingParams] | None = None,
         **others: Any,
     ) -> list[RequestOutput]:
-        """Continue each prompt, a text or token ids; one output per prompt, in order.
+        """Continue one prompt or several; one output for each, in their order.
+
+        prompts: a text, a list of token ids, or an iterable of these
+        params:  one for all, or one for each prompt; None: `SamplingParams()`
+        others:  names that vLLM's call has: taken where they change nothing, as `use_tqdm`
 
         `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its
         prompt's, itself first. What is wrong with one prompt or its guide is that output's `error`;

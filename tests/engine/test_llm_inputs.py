@@ -39,6 +39,13 @@ def test_a_dict_among_prompts_is_its_own_error(llm):
     assert DICT in str(refused.error) and served.error is None
 
 
+@pytest.mark.parametrize("ids", [[3, 4, 5], (3, 4, 5), np.array([3, 4, 5])], ids=repr)
+def test_token_ids_alone_are_one_prompt(llm, ids):
+    (out,), (same,) = llm.generate(ids, SHORT), llm.generate([[3, 4, 5]], SHORT)
+    assert out.error is None and out.token_ids == same.token_ids
+    assert llm.generate([], SHORT) == []
+
+
 def test_prompts_and_parameters_come_from_any_iterable(llm):
     expected = llm.generate(["ab", "cd"], [SHORT, SHORT])
     outputs = llm.generate((text for text in ("ab", "cd")), (SHORT for _ in range(2)))

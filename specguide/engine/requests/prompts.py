@@ -7,19 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.inputs.integers import as_ints, is_int
+from specguide.inputs.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 
 
 def prompt_list(prompts: Any) -> list[Any]:
-    """A list of prompts, from one prompt's text or several prompts; the prompts are not checked.
-    Raises InvalidParams for anything else."""
+    """One prompt, or several, as a list; each may still be wrong. Raises InvalidParams for what is
+    neither. Token ids alone are one prompt."""
     if isinstance(prompts, str):
         return [prompts]
     if not isinstance(prompts, Iterable) or isinstance(prompts, (Mapping, bytes, bytearray)):
         raise _no_prompt(prompts)
-    return list(prompts)
+    listed = list(prompts)
+    return [listed] if listed and all(is_int(as_int(one)) for one in listed) else listed
 
 
 def conversation_list(given: Any) -> list[Any]:
