@@ -42,6 +42,10 @@ def _plain(message: Any, param: str) -> dict[str, Any]:
             f"{type(message).__name__}",
             param=param,
         )
+    if "role" not in message:
+        raise InvalidParams(
+            f"{param} has no role: give one, as system, user or assistant", param=f"{param}.role"
+        )
     made = dict(message)
     if made.get("content") is not None:
         try:

@@ -78,6 +78,8 @@ def test_contents_are_texts_or_text_parts(llm):
     assert texts.error is None and texts.token_ids == plain.token_ids
     assert "messages[0].content: content must be a text" in str(number.error)
     assert "messages[0] must be a dict like" in str(word.error)
+    (nobody,) = llm.chat([{"content": "a"}], SHORT)
+    assert "messages[0] has no role" in str(nobody.error)
 
 
 def test_a_closed_llm_says_so(folders):
