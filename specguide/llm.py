@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config.keywords import cache_config, check_call
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.requests.prompts import (
     check_begun,
     check_tools,
+    check_variables,
     conversation_list,
     params_list,
     prompt_list,
 )
 from specguide.errors import InvalidParams, UserError
-from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
+from specguide.other_engines import OTHER_LLM_ATTRIBUTES, missing
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
 from specguide.tokenizer.contents import plain_messages
@@ -87,7 +88,7 @@ class LLM:
             model=model,
             spec=SpecConfig(spec) if isinstance(spec, str) else spec,
             guide=guide,
-            cache=_cache_config(cache, of_cache),
+            cache=cache_config(cache, of_cache),
             max_batch_size=max_batch_size,
             max_model_len=max_model_len,
             max_prefill_tokens=max_prefill_tokens,
@@ -145,6 +146,11 @@ class LLM:
             "one in each process"
         )
 
+    if not TYPE_CHECKING:  # which would take it for an attribute of any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(self, name, OTHER_LLM_ATTRIBUTES)
+
     def generate(
         self,
         prompts: str | Sequence[int] | Iterable[str | Sequence[int]],
@@ -157,12 +163,13 @@ class LLM:
         params:  one for all, or one for each prompt; None: `SamplingParams()`
         others:  names that vLLM's call has: taken where they change nothing, as `use_tqdm`
 
-        `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its
-        prompt's, itself first. What is wrong with one prompt or its guide is that output's `error`;
-        the others do not notice. Other names that vLLM has are as those of `LLM`. Raises
-        InvalidParams where the call itself is wrong, and EngineClosed after `close`.
+        With n > 1 an output's `samples` are all of its prompt's, itself first. What is wrong with
+        one prompt or its guide is that output's `error`; the others do not notice.
+
+        Raises InvalidParams where the call itself is wrong, TypeError for a name that nobody knows,
+        and EngineClosed after `close`.
         """
-        _check_call(others)
+        check_call(others)
         listed = prompt_list(prompts)
         per_prompt = params_list(params, len(listed))
         return self._run([self._prompt_ids(prompt) for prompt in listed], per_prompt)
@@ -175,21 +182,32 @@ class LLM:
         tools: Sequence[Mapping[str, Any]] | None = None,
         allow_special_tokens: bool = False,
         continue_final_message: bool = False,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         **others: Any,
     ) -> list[RequestOutput]:
-        """Answer each conversation, a list of messages, through the model's chat template.
+        """Answer one conversation or several, through the model's chat template.
 
-        A content is a text or a list of text parts.
-        A JSON schema guide is shown to the template as `json_schema`, for models that were taught
-        to read it. Special tokens that the messages spell are text like any other, unless
-        `allow_special_tokens` lets them be what they are; `generate` always does.
-        With `continue_final_message` the last message is an answer that is begun, and goes on; a
-        guide holds for a whole answer, so that one beside it is refused.
+        conversations: a list of messages, as in the OpenAI API, or a list of such lists; a content
+                       is a text or a list of text parts
+        params:        as in `generate`. A JSON schema guide is shown to the template as
+                       `json_schema`, for models that were taught to read it
+        tools:         definitions that the template shows to the model. How it calls them is bound
+                       by a guide alone: `specguide.guided.tools.tool_guide` makes one
+        allow_special_tokens: special tokens that the messages spell are these tokens, as they
+                       always are in `generate`; else they are text like any other
+        continue_final_message: the last message is an answer that is begun, and goes on. A guide
+                       holds for a whole answer, so that one beside it is refused
+        chat_template_kwargs: more variables of the template, as {"enable_thinking": False}; those
+                       that it does not read are left out
+
+        Outputs and errors are as those of `generate`; what is wrong with one conversation is its
+        output's `error`.
         """
         if continue_final_message and others.get("add_generation_prompt") is False:
             del others["add_generation_prompt"]  # which says the same
-        _check_call(others)
+        check_call(others)
         check_tools(tools)
+        check_variables(chat_template_kwargs)
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
         prompt_of = partial(
@@ -197,6 +215,7 @@ class LLM:
             tools=tools,
             allow_special_tokens=allow_special_tokens,
             is_continued=continue_final_message,
+            variables=chat_template_kwargs,
         )
         return self._run(list(map(prompt_of, many, per_prompt)), per_prompt)
 
@@ -265,6 +284,7 @@ class LLM:
         tools: Sequence[Mapping[str, Any]] | None,
         allow_special_tokens: bool,
         is_continued: bool,
+        variables: Mapping[str, Any] | None,
     ) -> tuple[int, ...] | UserError:
         """A conversation's token ids, or what is wrong with it."""
         guide = params.guide
@@ -277,6 +297,7 @@ class LLM:
                 messages,
                 tools=tools,
                 json_schema=guide.source() if guide and guide.kind == "json_schema" else None,
+                variables=variables,
                 add_generation_prompt=not is_continued,
                 continue_final_message=is_continued,
                 allow_special_tokens=allow_special_tokens,
@@ -292,13 +313,6 @@ class LLM:
             return error
 
 
-def _check_call(others: Mapping[str, Any]) -> None:
-    """Raises InvalidParams for what another engine's call would be told, and TypeError for the
-    rest."""
-    for name in without_others(OTHER_CALL_OPTIONS, others, str):
-        raise TypeError(f"LLM has no parameter {name!r} of a call")
-
-
 def _check_unguided(params: SamplingParams) -> None:
     """Raises InvalidParams for a guide of an answer that is begun."""
     if params.guide is not None:
@@ -307,26 +321,3 @@ def _check_unguided(params: SamplingParams) -> None:
             "continue_final_message out, or the guide",
             param="continue_final_message",
         )
-
-
-def _cache_config(cache: CacheConfig | None, of_cache: Mapping[str, Any]) -> CacheConfig:
-    """What EngineConfig refuses stays as it is."""
-    known = {entry.name for entry in fields(CacheConfig)}
-    given = without_others(OTHER_LLM_OPTIONS, of_cache, _in_python)
-    for name in given:
-        if name not in known:
-            raise TypeError(f"LLM has no parameter {name!r}, nor has CacheConfig")
-    if cache is None:
-        return CacheConfig(**given)
-    return replace(cache, **given) if isinstance(cache, CacheConfig) else cache
-
-
-def _in_python(name: str) -> str:
-    if name == "spec":
-        return "spec=SpecConfig(…)"
-    is_ours = name in _PARAMETERS or name in OTHER_LLM_OPTIONS
-    return name if is_ours else f"`specguide serve --{name.replace('_', '-')}`"
-
-
-_PARAMETERS = {entry.name for config in (EngineConfig, CacheConfig) for entry in fields(config)}
-_PARAMETERS.add("guide_backend")

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypedDict
 
 from specguide.errors import SpecguideError
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int
+from specguide.other_engines import OTHER_OUTPUT_ATTRIBUTES, missing
 from specguide.params import SamplingParams
 from specguide.request_records import (
     Iteration,
@@ -245,3 +246,8 @@ class RequestOutput:
     def samples(self) -> tuple[RequestOutput, ...]:
         """All samples of its prompt, this one first."""
         return (self, *self.others)
+
+    if not TYPE_CHECKING:  # which would take it for an attribute of any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(self, name, OTHER_OUTPUT_ATTRIBUTES)

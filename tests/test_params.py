@@ -306,7 +306,12 @@ def test_what_others_call_otherwise_is_taken_where_it_changes_nothing() -> None:
         ({"best_of": 2}, "ask for n samples"),
         ({"truncate_prompt_tokens": 5}, "a prompt is never cut"),
         ({"max_new_tokens": 5}, "max_new_tokens is not an option here: take max_tokens"),
-        ({"regex": "a"}, r"take guide=Guide\("),
+        ({"regex": "a"}, r"take guide=Guide\(regex=…\)"),
+        ({"guided_json": {}}, r"take guide=Guide\(json_schema=…\)"),
+        ({"max_completion_tokens": 5}, "take max_tokens"),
+        ({"do_sample": True}, "take temperature"),
+        ({"prompt_logprob_start": 3}, "take prompt_logprobs"),
+        ({"max_tokens": None}, "ends where the context does"),
         ({"structured_outputs": {"json": True, "disable_any_whitespace": True}}, "GuideConfig"),
         ({"structured_outputs": {"jsn": {}}}, "structured_outputs has no 'jsn'; known: json"),
         ({"structured_outputs": "{}"}, "structured_outputs must say"),
@@ -318,6 +323,11 @@ def test_and_is_refused_by_name_where_it_would(option: dict[str, Any], told: str
     with pytest.raises(InvalidParams, match=told) as caught:
         SamplingParams(**option)
     assert str(caught.value.param).split(".")[0] in option
+
+
+def test_a_name_that_nobody_knows_is_refused_with_those_like_it() -> None:
+    with pytest.raises(TypeError, match="no parameter 'temprature'; like it: temperature"):
+        SamplingParams(**{"temprature": 1})
 
 
 @pytest.mark.parametrize("name", ["structured_outputs", "guided_decoding"])

@@ -14,12 +14,16 @@ from specguide.other_engines.option import (
     TEXT_ONLY,
     OtherOption,
     called,
+    only_off,
 )
 from specguide.other_engines.options import OTHER_OPTIONS
 
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     **OTHER_OPTIONS,
-    "served_model_name": NOTHING,
+    **dict.fromkeys(("served_model_name", "collect_detailed_traces"), NOTHING),
+    "otlp_traces_endpoint": OtherOption("take `specguide serve --otlp-traces-endpoint`"),
+    "spec_method": OtherOption("take spec=SpecConfig(…), or spec with its method's name"),
+    **dict.fromkeys(("head", "draft_model"), OtherOption("take spec=SpecConfig(model=…)")),
     "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
     "override_generation_config": OtherOption("requests say how they are sampled", EMPTY),
     **dict.fromkeys(("override_pooler_config", "pooler_config"), OtherOption(TEXT_ONLY)),
@@ -45,9 +49,6 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "priority": OtherOption("the prompts of a call run alike", ("0", *EMPTY)),
     "tokenization_kwargs": OtherOption("a prompt may be token ids of your own", EMPTY),
     "chat_template": OtherOption(OWN_TOKENIZER),
-    "chat_template_kwargs": OtherOption(
-        "generate from llm.tokenizer.apply_chat_template(messages, variables={…})", EMPTY
-    ),
     "add_generation_prompt": OtherOption(
         "the chat template begins an answer: take continue_final_message to go on with one",
         ("true",),
@@ -58,7 +59,29 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
 _IDLE_SAMPLING = (
     *("detokenize", "spaces_between_special_tokens", "output_kind", "skip_clone"),
     *("skip_reading_prefix_cache", "output_text_buffer_length", "length_penalty", "early_stopping"),
+    *("stream_interval", "routed_experts_prompt_start"),
 )
+_CALLED_SAMPLING = {
+    **dict.fromkeys(("max_new_tokens", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
+    **dict.fromkeys(("max_length", "n_predict"), "max_tokens"),
+    "min_new_tokens": "min_tokens",
+    **dict.fromkeys(("num_return_sequences", "num_samples"), "n"),
+    **dict.fromkeys(("random_seed", "sampling_seed"), "seed"),
+    "stop_strings": "stop",
+    **dict.fromkeys(("eos_token_id", "end_id"), "stop_token_ids"),
+    "bad": "bad_words",
+    "repeat_penalty": "repetition_penalty",
+    "top_logprobs": "logprobs",
+    **dict.fromkeys(("logits_processor", "custom_logit_processor"), "logits_processors"),
+}
+_GUIDES = {
+    **dict.fromkeys(("json_schema", "guided_json", "json", "response_format"), "json_schema"),
+    **dict.fromkeys(("regex", "guided_regex"), "regex"),
+    **dict.fromkeys(("ebnf", "guided_grammar", "grammar"), "grammar"),
+    **dict.fromkeys(("guided_choice", "choice"), "choice"),
+    "json_object": "json_object",
+    "structural_tag": "structural_tag",
+}
 
 OTHER_SAMPLING: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_SAMPLING, NOTHING),
@@ -78,14 +101,59 @@ OTHER_SAMPLING: Mapping[str, OtherOption] = {
         ("extra_args", "custom_params"),
         OtherOption("nothing here would read it: leave it out", EMPTY),
     ),
-    "max_new_tokens": called("max_tokens"),
-    "min_new_tokens": called("min_tokens"),
+    **{name: called(ours) for name, ours in _CALLED_SAMPLING.items()},
+    "num_beams": OtherOption("there are no beams: ask for {n} samples", ("1",)),
+    "do_sample": only_off("take {temperature}, which is 0 for the likeliest token"),
+    **dict.fromkeys(
+        ("prompt_logprob_token_ids", "prompt_logprob_start"),
+        OtherOption("take {prompt_logprobs}, which are those of the whole prompt", EMPTY),
+    ),
+    "trace_decode_token_ids": OtherOption("score them as a prompt: take {prompt_logprobs}", EMPTY),
+    "priority": OtherOption("AsyncEngine.generate takes it; the prompts of a call run alike"),
+    "tools": OtherOption("take llm.chat(messages, tools=…)", EMPTY),
     "no_stop_trim": OtherOption("take {include_stop_str_in_output}", OFF),
     "stop_regex": OtherOption("take {stop}, or a regex that the whole output matches", EMPTY),
-    **dict.fromkeys(("logits_processor", "custom_logit_processor"), called("logits_processors")),
-    **dict.fromkeys(
-        ("json_schema", "regex", "ebnf", "structural_tag"),
-        OtherOption("take guide=Guide(…), which has it"),
-    ),
+    **{name: OtherOption(f"take guide=Guide({kind}=…)") for name, kind in _GUIDES.items()},
 }
 """Arguments of SamplingParams."""
+
+OTHER_LLM_ATTRIBUTES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("encode", "embed", "classify", "score", "reward"),
+        "models generate text; prompt_logprobs=… of SamplingParams score a given one",
+    ),
+    "beam_search": "there are no beams: ask for samples, by n=… of SamplingParams",
+    **dict.fromkeys(("sleep", "wake_up"), "close() gives the memory back: build an LLM anew then"),
+    **dict.fromkeys(
+        ("collective_rpc", "apply_model", "update_weights", "init_weight_transfer_engine"),
+        "weights are those of the folder: build an LLM anew to change them",
+    ),
+    "get_tokenizer": "take tokenizer",
+    "set_tokenizer": OWN_TOKENIZER,
+    "get_default_sampling_params": "take SamplingParams(); generation_config.json is for `serve`",
+    "get_metrics": "take stats(), and metrics of each output",
+    **dict.fromkeys(
+        ("start_profile", "stop_profile"), "build it with trace=True, and take write_trace(path)"
+    ),
+    "reset_mm_cache": "models read text alone: leave it out",
+    "preprocess_chat": "take tokenizer.apply_chat_template(messages)",
+    **dict.fromkeys(
+        ("llm_engine", "enqueue", "wait_for_completion", "stream", "async_generate"),
+        "take AsyncEngine of specguide.engine, which streams",
+    ),
+    "shutdown": "take close()",
+}
+"""What LLM has in vLLM and in SGLang, and what to do instead."""
+
+OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
+    "outputs": "take samples, or text and token_ids of the first",
+    **dict.fromkeys(
+        ("prompt", "prompt_token_ids", "request_id"), "outputs are in the order of the prompts"
+    ),
+    "finished": "an output is whole; finish_reason says how it ended",
+    "num_cached_tokens": "take metrics.num_cached",
+    "cumulative_logprob": "add up those of its token_ids in logprobs",
+    "index": "it is the place in samples",
+    "lora_request": NO_ADAPTERS,
+}
+"""What RequestOutput and CompletionOutput have in vLLM."""

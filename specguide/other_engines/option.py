@@ -75,3 +75,12 @@ def same_as(name: str) -> OtherOption:
 def only_off(remedy: str) -> OtherOption:
     """A flag that must be off."""
     return OtherOption(remedy, OFF, is_flag=True)
+
+
+def missing(owner: object, name: str, others: Mapping[str, str]) -> AttributeError:
+    """What is raised where `owner` has no attribute `name`; others: what to do instead, of those
+    that another engine has there."""
+    remedy = f": {others[name]}" if name in others else ""
+    return AttributeError(
+        f"{type(owner).__name__} has no attribute {name!r}{remedy}", name=name, obj=owner
+    )

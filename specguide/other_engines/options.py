@@ -40,6 +40,9 @@ _IDLE_FLAGS = (
     *("enable_logging_iteration_details", "enable_layerwise_nvtx_tracing", "log_error_stack"),
     *("enable_log_deltas", "aggregate_engine_logging", "ray_workers_use_nsight"),
     *("enable_flash_late_interaction", "enable_offline_docs", "allow_deprecated_quantization"),
+    *("fully_sharded_loras", "enable_cumem_allocator", "numa_bind", "scheduler_reserve_full_isl"),
+    *("multi_step_stream_outputs", "disable_mm_preprocessor_cache", "enable_lora_bias"),
+    "disable_logprobs_during_spec_decoding",
 )
 _IDLE = (
     *("limit_mm_per_prompt", "mm_processor_kwargs", "chat_template_content_format", "swap_space"),
@@ -59,12 +62,19 @@ _IDLE = (
     *("model_loader_extra_config", "media_io_kwargs", "mm_processor_cache_gb", "profiler_config"),
     *("mm_processor_cache_type", "mm_encoder_tp_mode", "mm_encoder_attn_backend", "lora_dtype"),
     *("video_pruning_rate", "show_hidden_metrics_for_version", "kv_cache_metrics_sample"),
+    *("num_lookahead_slots", "kv_offloading_backend", "offload_backend", "additional_config"),
+    *("mamba_cache_dtype", "mamba_ssm_cache_dtype", "cp_kv_cache_interleave_size", "watermark"),
+    *("tokenizer_pool_size", "tokenizer_pool_type", "tokenizer_pool_extra_config"),
+    *("lora_extra_vocab_size", "long_lora_scaling_factors", "scheduler_delay_factor"),
+    *("mm_tensor_ipc", "override_neuron_config"),
 )
 """Options without effect on outputs and answers: they tune another engine's speed or logs."""
 _SPECULATIVE = (
     *("speculative_config", "speculative_model", "num_speculative_tokens"),
     *("speculative_algorithm", "speculative_draft_model_path", "speculative_num_steps"),
-    *("speculative_eagle_topk", "speculative_num_draft_tokens"),
+    *("speculative_eagle_topk", "speculative_num_draft_tokens", "speculative_max_model_len"),
+    *("speculative_model_quantization", "speculative_draft_tensor_parallel_size"),
+    "speculative_disable_by_batch_size",
 )
 _ALWAYS_ON = (
     *("enable_auto_tool_choice", "enable_prefix_caching", "enable_chunked_prefill"),
@@ -84,6 +94,8 @@ _CALLED = {
     **dict.fromkeys(("pp", "pp_size"), "pipeline_parallel_size"),
     **dict.fromkeys(("api_server_count", "tokenizer_worker_num"), "api_servers"),
     "block_size": "page_size",
+    "ngram_prompt_lookup_min": "prompt_lookup_min",
+    "ngram_prompt_lookup_max": "prompt_lookup_max",
     "num_gpu_blocks_override": "num_pages",
     "mem_fraction_static": "gpu_memory_utilization",
     "grammar_backend": "guide_backend",
@@ -126,6 +138,15 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "is_embedding": only_off(TEXT_ONLY),
     "enable_lora": only_off(NO_ADAPTERS),
     **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(NO_ADAPTERS, takes_many=True)),
+    **dict.fromkeys(
+        ("default_mm_loras", "qlora_adapter_name_or_path"), OtherOption(NO_ADAPTERS, EMPTY)
+    ),
+    "enable_prompt_adapter": only_off(NO_ADAPTERS),
+    "mm_encoder_only": only_off(TEXT_ONLY),
+    "io_processor_plugin": OtherOption(TEXT_ONLY),
+    **dict.fromkeys(
+        ("quantization_config", "quantization_param_path"), OtherOption(_CONFIG, EMPTY)
+    ),
     "torchao_config": OtherOption("take {quantization}", EMPTY),
     # memory, ranks and drafts
     "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
@@ -149,6 +170,15 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "node_rank": OtherOption(_JOINED, ("0",)),
     **dict.fromkeys(("dist_init_addr", "master_addr", "master_port"), OtherOption(_JOINED)),
     "headless": only_off(_JOINED),
+    **dict.fromkeys(
+        ("worker_cls", "worker_extension_cls", "scheduler_cls"),
+        OtherOption("take LLM.around(Engine(config, executor=…))", ("auto",)),
+    ),
+    "kv_events_config": OtherOption("what the cache holds is told nobody: leave it out", EMPTY),
+    "weight_transfer_config": OtherOption("weights are those of the folder: leave it out", EMPTY),
+    "enable_return_routed_experts": only_off("experts' choices are not told: leave it out"),
+    "tokens_only": only_off("a prompt may always be token ids: leave it out"),
+    "logits_processor_pattern": OtherOption(_CODE),
     "kv_transfer_config": OtherOption("take {role} and {kv_transfer_address}"),
     "disaggregation_mode": OtherOption("take {role} and {kv_transfer_address}", ("null",)),
     **dict.fromkeys(_SPECULATIVE, OtherOption("take {spec}")),

@@ -92,7 +92,10 @@ def _are_processors(values: Any) -> bool:
 
 
 RULES: dict[str, tuple[Predicate, str]] = {
-    "max_tokens": (_int_in(1), "an integer ≥ 1"),
+    "max_tokens": (
+        _int_in(1),
+        "an integer ≥ 1 (a large one ends where the context does)",
+    ),
     "temperature": (_real_in(0), "a finite number ≥ 0"),
     "top_k": (_int_in(-1), "an integer ≥ 1, or 0 for no limit"),
     "top_p": (lambda value: _is_positive(value) and value <= 1, "a number in (0, 1]"),

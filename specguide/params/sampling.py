@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import wraps
 from typing import Any
 
@@ -69,7 +70,8 @@ def _as_seed(seed: Any) -> Any:
 
 
 def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is given, by our names. Raises InvalidParams and InvalidGuide."""
+    """What is given, by our names. Raises InvalidParams and InvalidGuide, and TypeError for a name
+    that nobody knows."""
     if given.keys() <= _OWN_NAMES:
         return given
     rest = without_others(OTHER_SAMPLING, given, str)
@@ -80,6 +82,11 @@ def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
                 f"guide and {name} each say what the output must match; give one", param=name
             )
         rest["guide"] = guide or rest.get("guide")
+    for name in rest:
+        if name not in _OWN_NAMES:
+            near = get_close_matches(name, _OWN_NAMES)
+            like = f"; like it: {', '.join(near)}" if near else ""
+            raise TypeError(f"SamplingParams has no parameter {name!r}{like}")
     return rest
 
 
@@ -101,7 +108,7 @@ class SamplingParams:
     """How one request is decoded; names as in vLLM and the OpenAI API. Where nothing is said it is
     greedy, and of 256 tokens.
 
-    max_tokens:     most tokens to generate, ≥ 1
+    max_tokens:     most tokens to generate, ≥ 1; fewer where the context has no room for them
     temperature:    0 is greedy; otherwise logits are divided by it, > 0
     top_k:          keep the k likeliest allowed tokens; 0 or -1 keeps all
     top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0,
@@ -162,7 +169,7 @@ class SamplingParams:
     a dict with their fields. What else vLLM has is taken where it changes nothing, as
     `detokenize=True`, and refused with what to do where it would.
 
-    Raises InvalidParams naming the parameter.
+    Raises InvalidParams naming the parameter, and TypeError for a name that nobody knows.
     """
 
     max_tokens: int = converted(256, as_int)

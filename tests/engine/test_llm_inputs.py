@@ -217,6 +217,24 @@ def test_an_answer_that_is_begun_goes_on(llm):
         assert words in str(out.error) and out.error.param == "continue_final_message"
 
 
+def test_variables_of_the_chat_template(llm, monkeypatch):
+    asked = [{"role": "user", "content": "ab"}]
+    given = []
+    whole = llm.tokenizer.apply_chat_template
+
+    def noted(*args, **named):
+        given.append(named["variables"])
+        return whole(*args, **named)
+
+    monkeypatch.setattr(llm.tokenizer, "apply_chat_template", noted)
+    (out,) = llm.chat(asked, SHORT, chat_template_kwargs={"enable_thinking": False})
+    assert out.error is None and given == [{"enable_thinking": False}]
+    (out,) = llm.chat(asked, SHORT, chat_template_kwargs={"messages": []})
+    assert "messages is not a variable" in str(out.error)
+    with pytest.raises(InvalidParams, match="dict of the template's variables"):
+        llm.chat(asked, SHORT, chat_template_kwargs="x")
+
+
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")
@@ -241,10 +259,10 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
     assert out.error is None
     with pytest.raises(InvalidParams, match="sampling_params is not an option here: take params"):
         llm.generate("ab", sampling_params=SamplingParams())
-    with pytest.raises(InvalidParams, match="apply_chat_template"):
-        llm.chat([{"role": "user", "content": "a"}], chat_template_kwargs={"a": 1})
     with pytest.raises(TypeError, match="LLM has no parameter 'parms' of a call"):
         llm.generate("ab", parms=None)
+    with pytest.raises(TypeError, match=r"take params=SamplingParams\(top_k=…\)"):
+        llm.generate("ab", top_k=3)
     llm.close()
 
 
@@ -259,9 +277,32 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         ({"structured_outputs_config": {"backend": "xgrammar"}}, "take guide_backend or guide="),
         ({"tp_size": 2}, "tp_size is not an option here: take tensor_parallel_size"),
         ({"tool_call_parser": "hermes"}, "take `specguide serve --tool-format`"),
+        ({"head": "h"}, r"take spec=SpecConfig\(model="),
+        ({"worker_cls": "w"}, r"take LLM.around\(Engine\("),
+        ({"ngram_prompt_lookup_max": 4}, r"take spec=SpecConfig\(prompt_lookup_max=…\)"),
+        ({"num_page": 4}, "LLM has no parameter 'num_page'; like it: num_pages"),
+        ({"temperature": 0}, r"a request says it: SamplingParams\(temperature=…\)"),
+        ({"max_whitespace": 0}, r"take guide=GuideConfig\(max_whitespace=…\)"),
+        ({"num_draft_tokens": 2}, r"take spec=SpecConfig\(num_draft_tokens=…\)"),
     ],
     ids=str,
 )
 def test_and_refused_with_what_to_do_where_they_would(folders, option, told):
-    with pytest.raises(InvalidParams, match=told):
+    with pytest.raises((InvalidParams, TypeError), match=told):
         LLM(folders[0], **option)
+
+
+def test_what_others_have_is_named_with_what_to_do(llm):
+    (out,) = llm.generate("ab", SHORT)
+    for owner, name, told in (
+        (llm, "encode", "prompt_logprobs"),
+        (llm, "beam_search", "ask for samples"),
+        (llm, "get_tokenizer", "take tokenizer"),
+        (llm, "nothing", "LLM has no attribute 'nothing'$"),
+        (out, "outputs", "take samples"),
+        (out, "prompt_token_ids", "in the order of the prompts"),
+    ):
+        assert not hasattr(owner, name)
+        with pytest.raises(AttributeError, match=told):
+            getattr(owner, name)
+    assert pickle.loads(pickle.dumps(out)) == out

@@ -49,6 +49,16 @@ def check_tools(tools: Any) -> None:
         )
 
 
+def check_variables(variables: Any) -> None:
+    """Raises InvalidParams for what is no mapping of a template's variables."""
+    if variables is not None and not isinstance(variables, Mapping):
+        raise InvalidParams(
+            "chat_template_kwargs is a dict of the template's variables, as "
+            f'{{"enable_thinking": False}}; found {variables!r}',
+            param="chat_template_kwargs",
+        )
+
+
 def check_begun(messages: Sequence[Mapping[str, Any]]) -> None:
     """Raises InvalidParams where a conversation does not end with an assistant's text, which could
     be continued."""

@@ -1,0 +1,71 @@
+"""Owns the keyword arguments of LLM and of its calls that are none of its own parameters: fields of
+CacheConfig, names of other engines, and what stands in the wrong place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from specguide.config.engine import CacheConfig, EngineConfig, TransferConfig
+from specguide.config.guide import GuideConfig
+from specguide.config.spec import SpecConfig
+from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
+from specguide.params import SamplingParams
+
+
+def _names(config: type[Any]) -> set[str]:
+    return {entry.name for entry in fields(config)}
+
+
+_OF_CACHE = _names(CacheConfig)
+_PARAMETERS = (_names(EngineConfig) | _OF_CACHE | {"guide_backend"}) - {"transfer"}
+_ELSEWHERE = (
+    (SamplingParams, "a request says it: SamplingParams({}=…)"),
+    (SpecConfig, "take spec=SpecConfig({}=…)"),
+    (GuideConfig, "take guide=GuideConfig({}=…)"),
+    (TransferConfig, "take LLM.of(EngineConfig(transfer=TransferConfig({}=…)))"),
+)
+"""Where a name belongs that LLM does not have."""
+
+
+def cache_config(cache: CacheConfig | None, given: Mapping[str, Any]) -> CacheConfig:
+    """The cache, with what is given by the names of its fields.
+
+    Raises InvalidParams for a name of another engine, and TypeError for one that nobody knows; both
+    say what to do. What EngineConfig refuses stays as it is.
+    """
+    rest = without_others(OTHER_LLM_OPTIONS, given, _in_python)
+    for name in rest:
+        if name not in _OF_CACHE:
+            raise TypeError(f"LLM has no parameter {name!r}{_remedy(name)}")
+    if cache is None:
+        return CacheConfig(**rest)
+    return replace(cache, **rest) if isinstance(cache, CacheConfig) else cache
+
+
+def check_call(others: Mapping[str, Any]) -> None:
+    """Raises InvalidParams for what another engine's call would be told, and TypeError for the
+    rest."""
+    for name in without_others(OTHER_CALL_OPTIONS, others, str):
+        is_sampled = name in _names(SamplingParams)
+        remedy = f": take params=SamplingParams({name}=…)" if is_sampled else ""
+        raise TypeError(f"LLM has no parameter {name!r} of a call{remedy}")
+
+
+def _remedy(name: str) -> str:
+    for config, remedy in _ELSEWHERE:
+        if name in _names(config):
+            return f": {remedy.format(name)}"
+    near = get_close_matches(name, _PARAMETERS)
+    return f"; like it: {', '.join(near)}" if near else ""
+
+
+def _in_python(name: str) -> str:
+    if name == "spec":
+        return "spec=SpecConfig(…)"
+    if name in _names(SpecConfig) - _PARAMETERS:
+        return f"spec=SpecConfig({name}=…)"
+    is_ours = name in _PARAMETERS or name in OTHER_LLM_OPTIONS
+    return name if is_ours else f"`specguide serve --{name.replace('_', '-')}`"
