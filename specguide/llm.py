@@ -12,18 +12,19 @@ from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.config.keywords import cache_config, check_call
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.requests.prompts import (
-    check_begun,
-    check_tools,
     check_variables,
+    conversation_ids,
     conversation_list,
+    ids_or_error,
     params_list,
     prompt_list,
 )
-from specguide.errors import InvalidParams, UserError
+from specguide.engine.requests.tool_definitions import check_tools, guide_of_tools
+from specguide.errors import UserError
+from specguide.guide import Guide
 from specguide.other_engines import OTHER_LLM_ATTRIBUTES, missing
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
-from specguide.tokenizer.contents import plain_messages
 from specguide.trace import Span
 
 Messages = Sequence[Mapping[str, Any]]
@@ -172,7 +173,7 @@ class LLM:
         check_call(others)
         listed = prompt_list(prompts)
         per_prompt = params_list(params, len(listed))
-        return self._run([self._prompt_ids(prompt) for prompt in listed], per_prompt)
+        return self._run([ids_or_error(self._engine, prompt) for prompt in listed], per_prompt)
 
     def chat(
         self,
@@ -191,8 +192,8 @@ class LLM:
                        is a text or a list of text parts
         params:        as in `generate`. A JSON schema guide is shown to the template as
                        `json_schema`, for models that were taught to read it
-        tools:         definitions that the template shows to the model. How it calls them is bound
-                       by a guide alone: `specguide.guided.tools.tool_guide` makes one
+        tools:         definitions that the template shows to the model. A guide alone binds how it
+                       calls them, see `tool_guide`
         allow_special_tokens: special tokens that the messages spell are these tokens, as they
                        always are in `generate`; else they are text like any other
         continue_final_message: the last message is an answer that is begun, and goes on. A guide
@@ -211,13 +212,44 @@ class LLM:
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
         prompt_of = partial(
-            self._chat_ids,
+            conversation_ids,
+            self._engine,
             tools=tools,
             allow_special_tokens=allow_special_tokens,
             is_continued=continue_final_message,
             variables=chat_template_kwargs,
         )
         return self._run(list(map(prompt_of, many, per_prompt)), per_prompt)
+
+    def tool_guide(
+        self,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        must_call: bool = False,
+        is_parallel: bool = True,
+        answer: Any = None,
+        tool_format: str | None = None,
+    ) -> Guide:
+        """The guide of an answer that calls these tools as the model writes calls, each with
+        arguments of its schema; for `chat` with the same `tools`.
+
+        must_call:   the answer is calls, at least one; else it may be free text, too
+        is_parallel: it may have several calls, if the format has
+        answer:      a JSON schema that the answer matches where it is not calls
+        tool_format: name of the format; None: the one that the chat template speaks of
+
+        Raises InvalidParams.
+        """
+        return guide_of_tools(
+            tools,
+            self.tokenizer,
+            self._engine.vocab_size,
+            self._engine.config.guide,
+            tool_format=tool_format,
+            must_call=must_call,
+            is_parallel=is_parallel,
+            answer=answer,
+        )
 
     def warm_up(self) -> None:
         """Capture all CUDA graphs now instead of when batches of their sizes come up; on a CPU
@@ -234,7 +266,8 @@ class LLM:
             engine.reset_prefix_cache()
 
     def stats(self) -> EngineStats:
-        """What the engine has done since it was built."""
+        """What the engine has done since it was built: iterations, tokens, times in seconds,
+        counters of the grammar executor."""
         return self._engine.stats()
 
     def write_trace(self, path: str | Path) -> None:
@@ -276,48 +309,3 @@ class LLM:
             else RequestOutput.of(next(ended))
             for prompt in prompts
         ]
-
-    def _chat_ids(
-        self,
-        conversation: Messages,
-        params: SamplingParams,
-        tools: Sequence[Mapping[str, Any]] | None,
-        allow_special_tokens: bool,
-        is_continued: bool,
-        variables: Mapping[str, Any] | None,
-    ) -> tuple[int, ...] | UserError:
-        """A conversation's token ids, or what is wrong with it."""
-        guide = params.guide
-        try:
-            messages = plain_messages(conversation)
-            if is_continued:
-                check_begun(messages)
-                _check_unguided(params)
-            prompt = self.tokenizer.apply_chat_template(
-                messages,
-                tools=tools,
-                json_schema=guide.source() if guide and guide.kind == "json_schema" else None,
-                variables=variables,
-                add_generation_prompt=not is_continued,
-                continue_final_message=is_continued,
-                allow_special_tokens=allow_special_tokens,
-            )
-            return self._engine.prompt_ids(prompt)
-        except UserError as error:
-            return error
-
-    def _prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...] | UserError:
-        try:
-            return self._engine.prompt_ids(prompt)
-        except UserError as error:
-            return error
-
-
-def _check_unguided(params: SamplingParams) -> None:
-    """Raises InvalidParams for a guide of an answer that is begun."""
-    if params.guide is not None:
-        raise InvalidParams(
-            "a guide holds for a whole answer, and this one is begun: leave "
-            "continue_final_message out, or the guide",
-            param="continue_final_message",
-        )

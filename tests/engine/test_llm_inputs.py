@@ -203,6 +203,32 @@ def test_tools_of_another_type_are_refused(llm, tools):
     assert caught.value.param == "tools"
 
 
+def test_a_guide_of_tools_binds_how_they_are_called(llm):
+    parameters = {"type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    guide = llm.tool_guide(tools, must_call=True, is_parallel=False, tool_format="hermes")
+    params = SamplingParams(guide=guide, return_spans=True)
+    for given in (tools, [tools[0]["function"]]):
+        assert (
+            llm.tool_guide(given, must_call=True, is_parallel=False, tool_format="hermes") == guide
+        )
+    (out,) = llm.chat([{"role": "user", "content": "ab"}], params, tools=tools)
+    written = out.text.removeprefix("<tool_call>").removesuffix("</tool_call>")
+    call = json.loads(written)
+    assert call["name"] == "f" and call["arguments"]["n"] in (1, 22)
+    assert {span.tool for span in out.spans if span.role == "value"} == {"f"}
+    for wrong, words in (
+        ("x", "tools is a list"),
+        ([], "there is no tool"),
+        ([{}], r"tools\[0\] needs a name"),
+        ([{"name": "f", "parameters": {"type": "array"}}], "a JSON schema of type object"),
+    ):
+        with pytest.raises(InvalidParams, match=words):
+            llm.tool_guide(wrong, tool_format="hermes")
+    with pytest.raises(InvalidParams, match="does not say how tool calls are written; name one"):
+        llm.tool_guide(tools)
+
+
 def test_an_answer_that_is_begun_goes_on(llm):
     asked = [{"role": "user", "content": "ab"}]
     begun = [*asked, {"role": "assistant", "content": "c"}]

@@ -4,12 +4,13 @@ and sampling parameters."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidParams, UserError
 from specguide.inputs.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
+from specguide.tokenizer.contents import plain_messages
 
 
 def prompt_list(prompts: Any) -> list[Any]:
@@ -38,17 +39,6 @@ def conversation_list(given: Any) -> list[Any]:
     return [many] if isinstance(many[0], Mapping) else many
 
 
-def check_tools(tools: Any) -> None:
-    """Raises InvalidParams unless `tools` is None or a list of tool definitions."""
-    is_list = isinstance(tools, Sequence) and not isinstance(tools, (str, bytes))
-    if tools is not None and not (is_list and all(isinstance(tool, Mapping) for tool in tools)):
-        raise InvalidParams(
-            'tools is a list of definitions, [{"type": "function", "function": {"name": …, '
-            f'"parameters": …}}}}]; found {tools!r}',
-            param="tools",
-        )
-
-
 def check_variables(variables: Any) -> None:
     """Raises InvalidParams for what is no mapping of a template's variables."""
     if variables is not None and not isinstance(variables, Mapping):
@@ -56,6 +46,16 @@ def check_variables(variables: Any) -> None:
             "chat_template_kwargs is a dict of the template's variables, as "
             f'{{"enable_thinking": False}}; found {variables!r}',
             param="chat_template_kwargs",
+        )
+
+
+def _check_unguided(params: SamplingParams) -> None:
+    """Raises InvalidParams for a guide of an answer that is begun."""
+    if params.guide is not None:
+        raise InvalidParams(
+            "a guide holds for a whole answer, and this one is begun: leave "
+            "continue_final_message out, or the guide",
+            param="continue_final_message",
         )
 
 
@@ -95,6 +95,53 @@ def params_list(
             param="params",
         )
     return per_prompt
+
+
+class PromptReader(Protocol):
+    """An engine, as far as it reads prompts."""
+
+    tokenizer: Tokenizer
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]: ...
+
+
+def ids_or_error(engine: PromptReader, prompt: str | Sequence[int]) -> tuple[int, ...] | UserError:
+    """A prompt's token ids, or what is wrong with it."""
+    try:
+        return engine.prompt_ids(prompt)
+    except UserError as error:
+        return error
+
+
+def conversation_ids(
+    engine: PromptReader,
+    conversation: Sequence[Mapping[str, Any]],
+    params: SamplingParams,
+    *,
+    tools: Sequence[Mapping[str, Any]] | None,
+    allow_special_tokens: bool,
+    is_continued: bool,
+    variables: Mapping[str, Any] | None,
+) -> tuple[int, ...] | UserError:
+    """A conversation's token ids, or what is wrong with it; the rest as in LLM.chat."""
+    guide = params.guide
+    try:
+        messages = plain_messages(conversation)
+        if is_continued:
+            check_begun(messages)
+            _check_unguided(params)
+        prompt = engine.tokenizer.apply_chat_template(
+            messages,
+            tools=tools,
+            json_schema=guide.source() if guide and guide.kind == "json_schema" else None,
+            variables=variables,
+            add_generation_prompt=not is_continued,
+            continue_final_message=is_continued,
+            allow_special_tokens=allow_special_tokens,
+        )
+        return engine.prompt_ids(prompt)
+    except UserError as error:
+        return error
 
 
 def prompt_ids(

@@ -53,7 +53,12 @@ def tool_guide(
     key_order: str | None = None,
 ) -> Guide:
     """The grammar of a message. Its JSON Schemas are those of the answer, if any, and of the tools.
+    `LLM.tool_guide` calls it with definitions as the OpenAI API has them.
 
+    tool_format: how the model writes calls; see `choose_tool_format`
+    tools:       the tools that it may call
+    special_token: gives the id of a special token by its text; None for a token that is text
+    limits:      settings of the engine's grammars
     must_call:   the message is calls, at least one
     is_parallel: it may have several calls, if the format allows it
     answer:      a JSON schema for messages without calls; None: these are free text
