@@ -51,7 +51,8 @@ class PageAllocator:
         return len(self._remembered)
 
     def allocate(self, num_pages: int) -> tuple[int, ...]:
-        """Takes `num_pages` pages. Raises EngineError, and takes none, where fewer are free."""
+        """Takes `num_pages` pages. Raises EngineError, and takes none, where fewer are free;
+        ValueError for a negative number."""
         if num_pages < 0:
             raise ValueError(f"cannot allocate {num_pages} pages")
         if num_pages > self.num_free:

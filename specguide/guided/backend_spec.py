@@ -110,8 +110,8 @@ class BackendSpec:
         return self.capabilities
 
     def rewritten(self, source: str, form: GrammarForm) -> str:
-        """A grammar as the library must be given it. Raises the errors of
-        `GrammarSupport.rewrite`."""
+        """A grammar as the library must be given it. Raises UnsupportedGuide if the
+        backend compiles none, and the errors of `GrammarSupport.rewrite`."""
         if self.grammars is None:
             raise UnsupportedGuide(f"{self.name} compiles no grammars")
         return self.grammars.rewrite(source, form)

@@ -96,7 +96,8 @@ def admitted_sequences(
     """Token ids of all outputs of at most `max_tokens` tokens, the last of which is an end token.
 
     Several of them may spell the same text. Raises InvalidParams naming `faithful` where there are
-    more than MAX_SEQUENCES, or where it takes too long to find them.
+    more than MAX_SEQUENCES, or where it takes too long to find them; MatcherError if the
+    matcher refuses a token that its row allows.
     """
     found: list[tuple[int, ...]] = []
     path: list[int] = []

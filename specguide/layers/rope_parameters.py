@@ -38,7 +38,8 @@ _PARAMETERS = (
 def rope_parameters(
     config: Mapping[str, Any], max_position_embeddings: int, share: float | None
 ) -> dict[str, Any]:
-    """The fields of RopeConfig except `is_interleaved`; see `RopeConfig.from_hf`."""
+    """The fields of RopeConfig except `is_interleaved`; see `RopeConfig.from_hf`. Raises
+    CheckpointError."""
     rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
     _check_parameters(rope, rope_type)

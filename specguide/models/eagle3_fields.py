@@ -81,7 +81,7 @@ _LAYERS = frozenset(
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config.json flattened to one level: with the layer's settings that `speculators` nests, and
-    the fields of `eagle_config` other than the target's layers."""
+    the fields of `eagle_config` other than the target's layers. Raises CheckpointError."""
     nested = mapping(config, "transformer_layer_config")
     if nested and "norm_before_residual" not in config:
         raise CheckpointError(

@@ -216,7 +216,7 @@ class DequantizedTensor:
         return 4 * int(self.stored.n_elements)
 
     def read_into(self, memory: Tensor) -> None:
-        """See StoredTensor.read_into."""
+        """See StoredTensor.read_into. Raises CheckpointError."""
         try:
             values = library().dequantize(self.stored.data, self.stored.tensor_type)
         except NotImplementedError as error:

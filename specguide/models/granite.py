@@ -71,7 +71,7 @@ def read(fields: Mapping[str, Any], **own: Any) -> GraniteConfig:
 
 def read_hybrid(fields: Mapping[str, Any]) -> GraniteConfig:
     """Read the config.json of a GraniteMoeHybrid that has attention in every layer and no
-    experts."""
+    experts. Raises CheckpointError for others."""
     kinds = fields.get("layer_types") or fields.get("layers_block_type") or ["mamba"]
     others = [kind for kind in kinds if kind not in ("attention", "full_attention")]
     if others:

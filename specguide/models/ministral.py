@@ -33,7 +33,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
 
 def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
     """Read config.json with the defaults of transformers' Ministral3Config; the rope must be
-    stated."""
+    stated. Raises CheckpointError."""
     max_positions = size(fields, "max_position_embeddings", 262_144)
     rope = dict(mapping(fields, "rope_parameters") or mapping(fields, "rope_scaling"))
     rope.pop("max_position_embeddings", None)

@@ -115,7 +115,7 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
     """The configuration of a model whose weights are quantized while they are read, see
-    `read_config`. is_head: whether it is a draft head"""
+    `read_config`. is_head: whether it is a draft head. Raises InvalidParams."""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "

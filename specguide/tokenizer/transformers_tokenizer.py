@@ -27,7 +27,7 @@ _SENTENCEPIECE = (
 
 def transformers_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer as `transformers` reads it. The library is imported here, since that
-    takes most of a second."""
+    takes most of a second. Raises CheckpointError where it cannot be read."""
     for path in filter(is_file, (folder / "tokenizer.json", folder / "tokenizer.model")):
         check_fetched(path)
     try:

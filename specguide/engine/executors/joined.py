@@ -124,7 +124,8 @@ class Hosts:
             )
 
     def follower(self, rank: int, timeout_s: float) -> Follower:
-        """The follower of a rank: started here, or on another host, for which this waits."""
+        """The follower of a rank: started here, or on another host, for which this waits.
+        Raises RankUnfit where that host could not start it."""
         if rank < self.num_here:
             return Follower.started(rank, timeout_s)
         while rank not in self._hosts:

@@ -127,7 +127,8 @@ class RemoteEngine:
         client: str = "",
     ) -> RequestStream:
         """See AsyncEngine.generate. Where too many requests are under way, QueueFull is not raised;
-        it is the error of the stream's last deltas."""
+        it is the error of the stream's last deltas. Raises InvalidParams for a priority of more
+        than 64 bits."""
         params = params or SamplingParams()
         arrival_s = time.perf_counter()
         ids = prompt_ids(prompt, self.tokenizer, self.vocab_size)

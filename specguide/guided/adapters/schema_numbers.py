@@ -46,6 +46,8 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
 
     name:        "number" or "integer"
     most_digits: most digits before the point where no bound says so; larger numbers need exponents
+
+    Raises UnsupportedGuide for multiples that have no short expression.
     """
     if asked.is_fraction and name == "integer":
         return None

@@ -27,6 +27,8 @@ def schema_term(
 
     behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where a
             guard follows it; the library does not know of them
+
+    Raises InvalidGuide for `false`, which nothing satisfies.
     """
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")

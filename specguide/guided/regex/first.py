@@ -32,7 +32,8 @@ _EMPTY = First((), True)
 
 
 def first_of(node: Regex) -> First:
-    """The First of a tree without anchors. A Both has the First of its first item."""
+    """The First of a tree without anchors. A Both has the First of its first item.
+    Raises TypeError for what matches no text by itself."""
     spend(2)
     match node:
         case Chars(chars):

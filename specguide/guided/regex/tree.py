@@ -130,7 +130,7 @@ ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 @kept
 def least_length(node: Regex) -> float:
     """Length of the shortest text that a tree matches, ignoring lookarounds and anchors; infinity
-    where it matches nothing."""
+    where it matches nothing. Raises TypeError for a Both."""
     match node:
         case Chars(chars):
             return 1 if chars.inner else math.inf
@@ -156,7 +156,8 @@ def lengths(node: Regex) -> tuple[float, float]:
 
 def greatest_length(node: Regex, more: float = math.inf) -> float:
     """Length of the longest text that a tree without anchors may match, where unlimited repetitions
-    are repeated at most `more` times beyond their least number."""
+    are repeated at most `more` times beyond their least number. Raises TypeError
+    for a Both."""
     match node:
         case Chars():
             return 1

@@ -29,7 +29,8 @@ def core_schemas(
     schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL
 ) -> Iterator[CoreSchema]:
     """The core, then the merged core, with fewer and fewer ways to fail, then the core with less of
-    some formats, as far as the backend enforces them."""
+    some formats, as far as the backend enforces them. Raises GuideLimitExceeded for a schema whose
+    parts lead too deep into each other."""
     positive: PositiveSchema | None = None
     try:
         core = plain_core(schema, able.has_open_objects)

@@ -34,7 +34,8 @@ class ExpertWeights:
 
     def part(self, expert: int, start: int, stop: int) -> dict[str, Destination]:
         """Where a map's tensors go, by the last part of their names. The map consists of the output
-        features `start` … `stop` - 1 of one expert."""
+        features `start` … `stop` - 1 of one expert. Raises CheckpointError for a format without
+        experts."""
         if not self.experts:
             raise CheckpointError(
                 "'quantization_config': this architecture's experts are not supported in this form"

@@ -57,7 +57,7 @@ def guide_of(
 
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
-    """The guide of `response_format`."""
+    """The guide of `response_format`. Raises InvalidParams for one without what its type needs."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":

@@ -42,7 +42,8 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
 
 
 def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
-    """See `json_term`; a schema that is written as rules comes as SchemaRules."""
+    """See `json_term`; a schema that is written as rules comes as SchemaRules. Raises
+    UnsupportedGuide if neither way enforces it."""
     if not isinstance(schema, CoreSchema):
         return schema_term(as_llguidance_reads(schema), limits)
     try:

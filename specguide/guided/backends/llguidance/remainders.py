@@ -41,6 +41,8 @@ def without_multiples(
     terminal: gives the name of a terminal for a body
     is_last:  there is no other way to write the node
     is_loose: see `scalar_terminals`
+
+    Raises NoRules if no terminal of a reasonable size says it.
     """
     asked = node.kinds.numbers
     has_rest = is_last and asked.multiple_of is not None and not multiples(exact(asked.multiple_of))

@@ -54,7 +54,8 @@ class AbsentNames:
         return replace(objects, properties=told)
 
     def without_members(self, printed: str) -> str:
-        """The library's printed grammar, in which members with a marker can no longer occur."""
+        """The library's printed grammar, in which members with a marker can no longer occur.
+        Raises UnsupportedGuide if the library prints no marker."""
         if self._value is None:
             return printed
         body = rf' ::= (("\"{self._value}\""))'
