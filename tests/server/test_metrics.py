@@ -47,7 +47,7 @@ def families():
 
 
 def rows():
-    text = (DOCS / "serving.md").read_text()
+    text = (DOCS / "operating.md").read_text()
     return [
         re.findall(r"`((?:specguide_|vllm:)\w+)`", line)
         for line in text.splitlines()
