@@ -190,8 +190,12 @@ class Request:
 class RequestOutput:
     """What the caller gets.
 
+    text:          what its tokens add behind the prompt, up to the stop string or token that ended
+                   it; of a guided output exactly the bytes of its tokens
+    token_ids:     of all its tokens, an end token and those of a stop string included
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
+    metrics:       what it cost: counts of tokens and iterations, times in seconds
     logprobs:      for each token, its own Logprob and those of the likeliest tokens, by token id;
                    None: not asked for
     prompt_logprobs: the same for each token of the prompt, None for the first; fewer where the

@@ -121,8 +121,8 @@ class SamplingParams:
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
     stop:           a string, or several, that end a request; its text ends before the first of them
-                    to be complete. With a guide the first behind which, or before which, its
-                    grammar may end, so that the text matches it
+                    to be complete. With a guide one ends it only where the text that is left
+                    matches the grammar
     include_stop_str_in_output: the text ends behind the stop string or stop token instead
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
                     follow from `seed`
