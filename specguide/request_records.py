@@ -15,6 +15,8 @@ SpanRole = Literal["text", "name", "key", "value", "punctuation"]
 class RequestMetrics:
     """What one request cost. Times in seconds.
 
+    prompt_tokens, output_tokens: tokens of its prompt, and those that it was given
+    time_to_first_token_s, total_s: from arrival to first token, and to the end
     queue_s:            from arrival to first iteration, the compile of the grammar included
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late

@@ -38,6 +38,15 @@ class ModelConfig:
     """The configuration of a decoder. A family that states more has a subclass.
 
     architecture:            name of the family, as in `architectures`
+    vocab_size:              width of the logits
+    hidden_size:             features of the residual stream
+    num_layers:              layers of the decoder, without those of `num_mtp_layers`
+    num_heads, num_kv_heads: heads of queries, and of keys and values, which divide them
+    head_dim:                features of a head
+    norm:                    kind of the norms
+    rope:                    how positions are turned into angles
+    tie_word_embeddings:     the output matrix is that of the embeddings
+    quantization:            how the checkpoint holds its matrices
     intermediate_size:       features within a feed-forward layer; with experts, of all experts of a
                              token together
     qkv_bias, out_bias:      biases of the attention

@@ -30,6 +30,7 @@ class EngineHealth:
 
     @property
     def is_healthy(self) -> bool:
+        """It takes requests."""
         return self.cause is None
 
     def check(self) -> None:

@@ -35,7 +35,10 @@ def activated(gate_up: Tensor, activation: Activation) -> Tensor:
 class MatrixSpec:
     """Describes a matrix that a quantization will hold.
 
+    out_features, in_features: its rows and columns on this rank
+    bias:  whether it has one, of `out_features` numbers
     names: full names of the checkpoint's maps in it, such as "model.layers.0.self_attn.q_proj"
+    device: where it is held
     dtype: the dtype of inputs and products
     """
 
