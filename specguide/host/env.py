@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from specguide.errors import InvalidParams
 from specguide.host import machine
 
+_MOST_THREADS = 1024
 _HUGE_PAGES = "glibc.malloc.hugetlb"
 
 
@@ -18,20 +20,29 @@ def data_dir() -> Path | None:
 
 
 def num_forward_threads() -> int:
-    """Threads of a forward pass on a CPU: `OMP_NUM_THREADS`, else half the cores.
+    """Threads of a forward pass on a CPU: `OMP_NUM_THREADS` where that is a number from 1 on, else
+    half the cores.
 
     One thread per core would leave no core for the grammar, and each matrix product waits for its
     slowest thread.
     """
     value = os.environ.get("OMP_NUM_THREADS")
-    return int(value) if value and value.isdecimal() else max(1, machine.num_cores() // 2)
+    given = int(value) if value and value.isdecimal() else 0
+    return given or max(1, machine.num_cores() // 2)
 
 
 def num_grammar_threads() -> int:
     """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: all cores but
-    two, at least 1 and at most 14."""
+    two, at least 1 and at most 14. Raises InvalidParams."""
     value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")
-    return int(value) if value else max(1, min(14, machine.num_cores() - 2))
+    if not value:
+        return max(1, min(14, machine.num_cores() - 2))
+    if not (value.isdecimal() and 1 <= int(value) <= _MOST_THREADS):
+        raise InvalidParams(
+            f"the variable SPECGUIDE_GRAMMAR_THREADS must be 1 to {_MOST_THREADS}, found {value!r}",
+            param="num_threads",
+        )
+    return int(value)
 
 
 def num_compile_threads() -> int:
