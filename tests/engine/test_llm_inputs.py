@@ -37,6 +37,10 @@ def test_what_is_no_prompt_is_refused(llm, prompts):
 def test_a_dict_among_prompts_is_its_own_error(llm):
     refused, served = llm.generate([{"prompt_token_ids": [1]}, "ab"], SHORT)
     assert DICT in str(refused.error) and served.error is None
+    message = {"role": "user", "content": "ab"}
+    for given in (message, [message]):
+        (refused,) = llm.generate([given], SHORT)
+        assert "a conversation is for chat(messages)" in str(refused.error)
 
 
 @pytest.mark.parametrize("ids", [[3, 4, 5], (3, 4, 5), np.array([3, 4, 5])], ids=repr)

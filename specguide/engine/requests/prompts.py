@@ -165,6 +165,8 @@ def prompt_ids(
     if set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < vocab_size:
         return tuple(ids)
     bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
+    if bad and isinstance(bad[0], Mapping):
+        raise _no_prompt(bad[0])
     if bad:
         raise InvalidParams(
             f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
@@ -176,5 +178,7 @@ def prompt_ids(
 def _no_prompt(found: Any) -> InvalidParams:
     what = type(found).__name__
     if isinstance(found, Mapping):
-        what += '; give the value of its "prompt" or "prompt_token_ids" alone'
+        is_message = "role" in found
+        part = 'the value of its "prompt" or "prompt_token_ids" alone'
+        what += "; a conversation is for chat(messages)" if is_message else f"; give {part}"
     return InvalidParams(f"a prompt is a text or a list of token ids, found {what}", param="prompt")
