@@ -24,7 +24,7 @@ BODIES: dict[str, type[Body]] = {
 _HEAD = """# Fields of requests
 
 What becomes of each field, by API: `/v1/chat/completions`, `/v1/completions`, `/v1/responses` and
-`/v1/messages`. A field that is null is as if it were left out. One that stands nowhere here is
+`/v1/messages`. A field that is null is as if it were left out. A field that is not on this page is
 taken, named in the header `x-specguide-ignored` and logged once; `--strict-fields` refuses it.
 This page is written from [`fields.py`](../specguide/server/bodies/fields.py),
 [`shared_fields.py`](../specguide/server/bodies/shared_fields.py),
@@ -38,8 +38,8 @@ def page() -> str:
     """The page, as Markdown."""
     parts = {
         "Honoured": _table(("field", "APIs"), _honoured()),
-        "Taken, without effect": _table(("field", "APIs", "since"), _beside(NoEffect)),
-        "Refused": _table(("field", "APIs", "but for", "since"), _beside(Refused)),
+        "Taken, without effect": _table(("field", "APIs", "because"), _beside(NoEffect)),
+        "Refused": _table(("field", "APIs", "but for", "because"), _beside(Refused)),
     }
     return _HEAD + "\n".join(f"## {title}\n\n{table}" for title, table in parts.items())
 

@@ -41,13 +41,13 @@ _ONE_TIER: Final = NoEffect("all requests are served alike; see priority")
 _CACHE: Final = NoEffect("equal beginnings are always found again")
 _APART: Final = NoEffect("what a model thinks is told apart from its answer, as it comes")
 _NAMES: Final = NoEffect("requests have names of their own here")
-_BEAMS: Final = NoEffect("of beam search, which there is not")
-_IMAGES: Final = NoEffect("of images, which this model does not read")
+_BEAMS: Final = NoEffect("there is no beam search")
+_IMAGES: Final = NoEffect("this model does not read images")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
 _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
 _WITHIN: Final = "give its fields beside the others, as guided_json"
-_LIMIT: Final = "take max_tokens, or of responses max_output_tokens"
+_LIMIT: Final = "take max_tokens, or max_output_tokens in responses"
 
 _GENERATING: Final[Table] = {
     "user": NoEffect("clients are told apart by their keys"),
@@ -73,11 +73,11 @@ _GENERATING: Final[Table] = {
         ("return_mm_kwargs", "max_dynamic_patch", "min_dynamic_patch", "use_audio_in_video"),
         _IMAGES,
     ),
-    "routed_experts_prompt_start": NoEffect("of experts' choices, which are not told"),
+    "routed_experts_prompt_start": NoEffect("the choices of experts are not told"),
     "return_cached_tokens_details": NoEffect("the usage has cached_tokens"),
     "data_parallel_rank": NoEffect("a request is given to one replica as the server chooses"),
     "guided_decoding_backend": NoEffect("all backends enforce the same"),
-    "return_token_offsets": NoEffect("of rendering, which is not answered here"),
+    "return_token_offsets": NoEffect("prompts are not rendered for clients"),
     "separate_reasoning": Refused("what a model thinks is told apart from its answer", (True,)),
     "use_beam_search": Refused("there are no beams: ask for n samples", (False,)),
     "skip_special_tokens": Refused("special tokens are never part of a text", (True,)),
@@ -167,7 +167,7 @@ RESPONSES: Final[Table] = {
     "add_generation_prompt": Refused("the chat template begins a new answer", (True,)),
     "request_id": _NAMES,
     "client_metadata": _STORED,
-    "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
+    "max_tool_calls": NoEffect("there are no built-in tools"),
     "previous_response_id": Refused(_WHOLE),
     "conversation": Refused(_WHOLE),
     "prompt": Refused(_WHOLE),
