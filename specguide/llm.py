@@ -154,7 +154,7 @@ class LLM:
 
     def generate(
         self,
-        prompts: str | Sequence[int] | Iterable[str | Sequence[int]],
+        prompts: str | Sequence[int] | Iterable[str | Sequence[int]] | None = None,
         params: SamplingParams | Iterable[SamplingParams] | None = None,
         **others: Any,
     ) -> list[RequestOutput]:
@@ -177,7 +177,7 @@ class LLM:
 
     def chat(
         self,
-        conversations: Messages | Sequence[Messages],
+        conversations: Messages | Sequence[Messages] | None = None,
         params: SamplingParams | Iterable[SamplingParams] | None = None,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,

@@ -44,6 +44,8 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
 OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": called("params"),
     **dict.fromkeys(("use_tqdm", "mm_processor_kwargs", "chat_template_content_format"), NOTHING),
+    **dict.fromkeys(("messages", "conversation"), called("conversations")),
+    "request_id": OtherOption("outputs are in the order of the prompts"),
     "lora_request": OtherOption(NO_ADAPTERS),
     "prompt_token_ids": OtherOption("give them as {prompts}"),
     "priority": OtherOption("the prompts of a call run alike", ("0", *EMPTY)),

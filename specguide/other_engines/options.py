@@ -66,7 +66,8 @@ _IDLE = (
     *("mamba_cache_dtype", "mamba_ssm_cache_dtype", "cp_kv_cache_interleave_size", "watermark"),
     *("tokenizer_pool_size", "tokenizer_pool_type", "tokenizer_pool_extra_config"),
     *("lora_extra_vocab_size", "long_lora_scaling_factors", "scheduler_delay_factor"),
-    *("mm_tensor_ipc", "override_neuron_config"),
+    *("mm_tensor_ipc", "override_neuron_config", "offload_params"),
+    *("offload_num_in_group", "offload_prefetch_step"),
 )
 """Options without effect on outputs and answers: they tune another engine's speed or logs."""
 _SPECULATIVE = (
@@ -149,7 +150,10 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     ),
     "torchao_config": OtherOption("take {quantization}", EMPTY),
     # memory, ranks and drafts
-    "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
+    **dict.fromkeys(
+        ("cpu_offload_gb", "offload_group_size"),
+        OtherOption("weights are all on the device", ("0", "0.0")),
+    ),
     "max_total_tokens": OtherOption("take {num_pages} or {kv_cache_memory_bytes}"),
     "disable_cuda_graph": only_off("take {enforce_eager}"),
     "disable_radix_cache": only_off("equal beginnings are always found again"),

@@ -291,6 +291,10 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         llm.generate("ab", sampling_params=SamplingParams())
     with pytest.raises(TypeError, match="LLM has no parameter 'parms' of a call"):
         llm.generate("ab", parms=None)
+    with pytest.raises(InvalidParams, match="messages is not an option here: take conversations"):
+        llm.chat(messages=[{"role": "user", "content": "ab"}])
+    with pytest.raises(InvalidParams, match="give them as prompts"):
+        llm.generate(prompt_token_ids=[[3, 4]])
     with pytest.raises(TypeError, match=r"take params=SamplingParams\(top_k=…\)"):
         llm.generate("ab", top_k=3)
     llm.close()
