@@ -1,5 +1,5 @@
-"""LLM with names that other engines have, or that belong elsewhere: taken where they change nothing,
-or refused with what to do."""
+"""LLM with names that other engines have, or that belong elsewhere: taken where they change
+nothing, or refused with what to do."""
 
 from __future__ import annotations
 
