@@ -85,8 +85,6 @@ def test_arrays_of_ids(llm, ids):
         torch.tensor([[1, 2]]),
         [torch.tensor([1])],
         [torch.tensor(1.0)],
-        5,
-        torch.tensor(5),
         None,
         ["a"],
         [None],
