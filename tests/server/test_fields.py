@@ -223,6 +223,7 @@ def test_tokenizing_tells_what_it_ignores(http):
         ("/tokenize", {"prompt": "a"}),
         ("/detokenize", {"tokens": [5]}),
         ("/v1/messages/count_tokens", {"messages": USER}),
+        ("/v1/responses/input_tokens", {"input": "a"}),
     ):
         answer = http.post(path, json=body | {"no_such_field": 1})
         assert answer.status_code == 200 and answer.headers[HEADER] == "no_such_field"

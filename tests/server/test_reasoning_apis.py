@@ -212,6 +212,12 @@ def test_blocks_of_anthropic(server):
         with client.messages.stream(**asked, extra_body=body) as stream:
             streamed = stream.get_final_message()
         off = client.messages.create(**{**asked, "thinking": {"type": "disabled"}}, extra_body=body)
+        for thinking, message in ((asked["thinking"], streamed), ({"type": "disabled"}, off)):
+            counted = client.messages.count_tokens(
+                model="small", messages=QUESTION, thinking=thinking, extra_body=body
+            )
+            usage = message.usage
+            assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
     assert [block.type for block in streamed.content] == ["thinking", "text"]
     assert streamed.content[0].thinking
     assert [block.type for block in off.content] == ["text"]

@@ -270,6 +270,28 @@ def test_several_calls(client):
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"instructions": "Be brief.", "reasoning": {"effort": "low"}},
+        {"tools": [WEATHER], "tool_choice": "required"},
+        {"text": {"format": {"type": "json_schema", "name": "person", "schema": PERSON}}},
+    ],
+)
+def test_tokens_are_counted(client, more):
+    asked = {"model": "small", "input": INPUT, **more}
+    counted = client.responses.input_tokens.count(**asked)
+    assert counted.object == "response.input_tokens"
+    usage = client.responses.create(**asked, max_output_tokens=80).usage
+    assert counted.input_tokens == usage.input_tokens
+
+
+def test_an_input_that_is_too_long_is_counted(client):
+    counted = client.responses.input_tokens.count(model="small", input="a b c " * 5000)
+    assert counted.input_tokens > 10_000
+
+
+@pytest.mark.parametrize(
     "extra", [{"structured_outputs": {"regex": "[a-c]{3}"}}, {"guided_choice": ["cab", "abba"]}]
 )
 def test_guides_as_vllm_has_them(client, extra):

@@ -22,10 +22,10 @@ from specguide.server.bodies.base_body import Body
 from specguide.server.bodies.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
-from specguide.server.tasks.conversation import conversation_task, told_tools
+from specguide.server.tasks.conversation import conversation_task, num_prompt_tokens
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.tasks.guides import naming
-from specguide.server.tasks.prompt import Conversation, prompt_ids
+from specguide.server.tasks.prompt import Conversation
 from specguide.server.tasks.task import Task
 from specguide.server.tasks.tools import ToolFields
 
@@ -37,6 +37,7 @@ _ERRORS = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+_TOOLS = ToolFields(parameters="input_schema")
 
 
 class Refused(BaseModel):
@@ -101,21 +102,16 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
         stop=body.stop_sequences,
         allow_truncation=body.allow_truncation,
     )
-    named = ToolFields(parameters="input_schema")
     return conversation_task(
-        backend, turn, conversation, _answer(body), named, max_tokens=body.max_tokens
+        backend, turn, conversation, _answer(body), _TOOLS, max_tokens=body.max_tokens
     )
 
 
 def count(backend: Backend, body: CountRequest) -> JsonObject:
     """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
-    backend.check_model(body.model)
-    turn, answer = _turn(body), _answer(body)
-    schema = None if answer is None else answer.source()
-    conversation = _conversation(body)
-    tools = told_tools(backend, turn)
-    prompt = prompt_ids(backend, turn, conversation, tools=tools, json_schema=schema)
-    return {"input_tokens": len(prompt)}
+    turn, conversation = _turn(body), _conversation(body)
+    num_tokens = num_prompt_tokens(backend, turn, conversation, _answer(body), _TOOLS)
+    return {"input_tokens": num_tokens}
 
 
 def _conversation(body: ConversationFields) -> Conversation:

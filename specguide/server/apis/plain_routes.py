@@ -12,10 +12,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from specguide.errors import InvalidParams
 from specguide.host.release import installed_version
-from specguide.server.apis import anthropic
+from specguide.server.apis import anthropic, responses
 from specguide.server.bodies.base_body import Body
 from specguide.server.bodies.ignored import ignored_header
-from specguide.server.bodies.requests import DetokenizeRequest, TokenizeRequest
+from specguide.server.bodies.requests import DetokenizeRequest, ResponsesRequest, TokenizeRequest
 from specguide.server.http.errors import RESPONSES, ApiError, refusals
 from specguide.server.http.json_body import BodyRoute
 from specguide.server.tasks.backend import Backend, unless_left
@@ -61,6 +61,12 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Response:
 async def count_tokens(body: anthropic.CountRequest, request: Request) -> Response:
     """Tokens of the prompt that a body of /v1/messages comes to."""
     return await _understood(request, anthropic.count, body)
+
+
+@router.post("/v1/responses/input_tokens")
+async def input_tokens(body: ResponsesRequest, request: Request) -> Response:
+    """Tokens of the prompt that a body of /v1/responses comes to."""
+    return await _understood(request, responses.count, body)
 
 
 @router.post("/detokenize")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -51,9 +52,7 @@ def conversation_task(
             "user's, or leave the guide out; beside tools take a tool_choice of none",
             param=conversation.field,
         )
-    plan = ReasoningPlan.of(
-        body, backend.reasoning_format, has_tools=calls.may_call, is_begun=conversation.is_continued
-    )
+    plan = _plan(backend, body, conversation, may_call=calls.may_call)
     token_ids = _prompt(backend, body, conversation, plan, calls.tools, answer)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
@@ -73,6 +72,54 @@ def conversation_task(
     )
 
 
+def num_prompt_tokens(
+    backend: Backend,
+    body: TurnFields,
+    conversation: Conversation,
+    answer: Guide | None,
+    named: ToolFields = OF_OPENAI,
+) -> int:
+    """Tokens of the prompt that `conversation_task` makes of the same, of which there may be too
+    many. Raises ApiError and InvalidParams, which name the field."""
+    backend.check_model(body.model)
+    rules = schema_rules(backend.config, body)
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
+    plan = _plan(backend, body, conversation, may_call=choice is not None)
+    json_schema = _told_schema(closed_guide(answer, rules))
+    tools = told_tools(backend, body)
+    return len(_untested_prompt(backend, body, conversation, plan, tools, json_schema))
+
+
+def _plan(
+    backend: Backend, body: TurnFields, conversation: Conversation, *, may_call: bool
+) -> ReasoningPlan:
+    begun = conversation.is_continued
+    return ReasoningPlan.of(body, backend.reasoning_format, has_tools=may_call, is_begun=begun)
+
+
+def _told_schema(answer: Guide | None) -> Any:
+    """The JSON Schema that chat templates are told of; None where there is none."""
+    return answer.source() if answer and answer.kind == "json_schema" else None
+
+
+def _untested_prompt(
+    backend: Backend,
+    body: TurnFields,
+    conversation: Conversation,
+    plan: ReasoningPlan,
+    tools: Sequence[Mapping[str, Any]] | None,
+    json_schema: Any,
+) -> list[int]:
+    """Token ids of the conversation up to the answer, of any length."""
+    variables = plan.variables()
+    token_ids = prompt_ids(
+        backend, body, conversation, tools=tools, json_schema=json_schema, variables=variables
+    )
+    token_ids = plan.finished(token_ids, backend.tokenizer)
+    is_open = not (conversation.is_continued or plan.has_tools)
+    return _with_recipient(backend, token_ids) if is_open else token_ids
+
+
 def _prompt(
     backend: Backend,
     body: TurnFields,
@@ -82,18 +129,10 @@ def _prompt(
     answer: Guide | None,
 ) -> list[int]:
     """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
-    json_schema = answer.source() if answer and answer.kind == "json_schema" else None
+    json_schema = _told_schema(answer)
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
-
-    def made(tools: Sequence[Mapping[str, Any]] | None, json_schema: Any) -> list[int]:
-        variables = plan.variables()
-        token_ids = prompt_ids(
-            backend, body, conversation, tools=tools, json_schema=json_schema, variables=variables
-        )
-        token_ids = plan.finished(token_ids, backend.tokenizer)
-        is_open = not (conversation.is_continued or plan.has_tools)
-        return _with_recipient(backend, token_ids) if is_open else token_ids
+    made = partial(_untested_prompt, backend, body, conversation, plan)
 
     def told() -> str:
         """How many of them the chat template needs for tools and schema."""

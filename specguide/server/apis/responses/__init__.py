@@ -5,6 +5,6 @@ its tools that are no plain functions; `items` writes those of the answer, and `
 stream by an error.
 """
 
-from specguide.server.apis.responses.responses import API
+from specguide.server.apis.responses.responses import API, count
 
-__all__ = ["API"]
+__all__ = ["API", "count"]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.guide import Guide
 from specguide.params.rules import LEAST_TOP_P
 from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_aborted
 from specguide.server.apis.openai_objects import token_score
@@ -27,7 +28,7 @@ from specguide.server.apis.responses.tools import (
 from specguide.server.bodies.requests import ResponsesRequest
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
-from specguide.server.tasks.conversation import conversation_task
+from specguide.server.tasks.conversation import conversation_task, num_prompt_tokens
 from specguide.server.tasks.custom_tools import KIND as CUSTOM
 from specguide.server.tasks.events import CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.tasks.guides import guide_of, schema_rules, text_format_guide
@@ -72,19 +73,33 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
     has_scores = _LOGPROBS in (body.include or ())
     if body.top_logprobs and not has_scores:
         raise InvalidParams(f'top_logprobs needs include: ["{_LOGPROBS}"]', param="top_logprobs")
-    rules = schema_rules(backend.config, body)
-    asked = text_format_guide(body.text.format if body.text else None, rules)
-    answer = guide_of(body, rules, {"text.format": asked})
     task = conversation_task(
         backend,
-        _with_flat_tools(backend, body),
-        Conversation("input", input_messages(body.instructions, body.input)),
-        answer,
-        ToolFields(function_places(body.tools or ())),
+        *_asked(backend, body),
         max_tokens=body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if has_scores else None,
     )
     return replace(task, limit_param="max_output_tokens")
+
+
+def count(backend: Backend, body: ResponsesRequest) -> JsonObject:
+    """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
+    num_tokens = num_prompt_tokens(backend, *_asked(backend, body))
+    return {"object": "response.input_tokens", "input_tokens": num_tokens}
+
+
+def _asked(
+    backend: Backend, body: ResponsesRequest
+) -> tuple[ResponsesRequest, Conversation, Guide | None, ToolFields]:
+    """The turn, its conversation, what its text must match, and where its tools are."""
+    rules = schema_rules(backend.config, body)
+    asked = text_format_guide(body.text.format if body.text else None, rules)
+    return (
+        _with_flat_tools(backend, body),
+        Conversation("input", input_messages(body.instructions, body.input)),
+        guide_of(body, rules, {"text.format": asked}),
+        ToolFields(function_places(body.tools or ())),
+    )
 
 
 def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesRequest:
