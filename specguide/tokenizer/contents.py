@@ -57,7 +57,8 @@ def _plain(message: Any, param: str) -> dict[str, Any]:
 
 
 def text_of(content: Any, param: str, between: str) -> str:
-    """The text of a content: a text, or text parts of either API, joined by `between`. Raises
+    """The text of a content: a text, or text parts of either API, joined by `between`. As with
+    vLLM, a part may be a plain text, and a part whose text is null is left out. Raises
     InvalidParams that names any other part."""
     if isinstance(content, str):
         return content
@@ -65,9 +66,11 @@ def text_of(content: Any, param: str, between: str) -> str:
         raise InvalidParams("content must be a text or a list of text parts", param=param)
     texts = []
     for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        text = part.get(_TEXT_OF[kind]) if isinstance(kind, str) and kind in _TEXT_OF else None
+        text = _told(part)
+        if text is None:
+            continue
         if not isinstance(text, str):
+            kind = part.get("type") if isinstance(part, Mapping) else None
             raise InvalidParams(
                 f'this model reads text only: a part must be {{"type": "text", "text": …}}, found '
                 f"type {kind!r}",
@@ -75,6 +78,13 @@ def text_of(content: Any, param: str, between: str) -> str:
             )
         texts.append(text)
     return between.join(texts)
+
+
+def _told(part: Any) -> Any:
+    """The text of a part, which may be null; of what has none, something else."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    name = _TEXT_OF.get(kind) if isinstance(kind, str) else None
+    return part if name is None else part.get(name, ())
 
 
 def in_strict_turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def test_what_is_no_conversation_is_refused(llm, given):
 
 
 def test_contents_are_texts_or_text_parts(llm):
-    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": None}, "b"]
     texts, plain, number, word = llm.chat(
         [
             [{"role": "user", "content": parts}],

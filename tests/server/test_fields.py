@@ -71,6 +71,8 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     (CHAT, {"functions": [GET_TIME], "function_call": "auto"}),
     (CHAT, replayed({"role": "assistant", "content": None})),
     (CHAT, replayed({"role": "user", "content": None})),
+    (CHAT, replayed({"role": "user", "content": ["A", {"type": "text", "text": None}]})),
+    (RESPONSES, items({"role": "user", "content": ["A", {"type": "input_text", "text": None}]})),
     (CHAT, replayed({"role": "assistant", "content": None, "refusal": "No."})),
     (CHAT, replayed({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]})),
     (
