@@ -53,6 +53,7 @@ EVERYWHERE = [
     {"use_beam_search": False},
     {"seed": -1},
     {"seed": -(2**63)},
+    {"seed": 3.0, "top_k": 5.0, "min_tokens": 1.0},
     {"stop": ""},
     {"stop": ["", "x"]},
     {"top_p": 0},
@@ -63,6 +64,8 @@ EVERYWHERE = [
 ]
 TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     (CHAT, {"max_tokens": 2, "max_completion_tokens": 1}),
+    (CHAT, {"max_tokens": 2.0, "n": 1.0, "max_completion_tokens": 1.0}),
+    (COMPLETIONS, {"max_tokens": 2.0, "logprobs": 1.0, "best_of": 1.0}),
     (CHAT, {"top_logprobs": 0}),
     (CHAT, {"tools": [{"type": "function", "function": {**GET_TIME, "name": "n" * 128}}]}),
     (CHAT, {"tools": [{"function": GET_TIME}]}),
@@ -178,6 +181,7 @@ def test_what_would_change_the_output_is_refused_by_name(http, path, given, para
         (COMPLETIONS, {"prompt": ["a", [1]]}, "prompt[1]", "a valid string"),
         (COMPLETIONS, {"prompt": [[1], ["a"]]}, "prompt[1][0]", "a valid integer"),
         (COMPLETIONS, {"prompt": {"a": 1}}, "prompt", "a valid string or a valid list"),
+        (CHAT, {"max_tokens": 2.5}, "max_tokens", "a valid integer"),
         (CHAT, {"stop": ["a", 1]}, "stop[1]", "a valid string"),
         (CHAT, {"stop": 1}, "stop", "a valid string or a valid list"),
         (CHAT, {"temperature": "hot", "stop": 1}, "temperature", "a valid number"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 from pydantic.fields import FieldInfo
@@ -22,6 +22,21 @@ def _known(kind: type[BaseModel]) -> Mapping[str, FieldInfo]:
     return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
+@cache
+def _integers(kind: type[BaseModel]) -> frozenset[str]:
+    """Fields that may be an integer and no other number, as a client names them."""
+    kinds = {
+        name: set(get_args(field.annotation)) or {field.annotation}
+        for name, field in _known(kind).items()
+    }
+    return frozenset(name for name, some in kinds.items() if int in some and float not in some)
+
+
+def _as_integer(value: Any) -> Any:
+    """A whole number as an int: clients that divide write 512.0. Anything else, as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def given(fields: Mapping[str, Any], name: str, default: Any) -> Any:
     """What is said of an object in a body that is read by hand. A null stands for a field that is
     left out."""
@@ -30,7 +45,7 @@ def given(fields: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 class Body(BaseModel):
-    """A body, or a part of one. A null stands for a field that is left out.
+    """A body, or a part of one. A null stands for a field that is left out, and 512.0 for 512.
 
     beside: fields that are known and not honoured
     """
@@ -61,6 +76,7 @@ class Body(BaseModel):
             words = "it has {count} fields that nobody knows, and {most} are the most"
             raise PydanticCustomError("unknown_fields", words, told)
         given = {name: values[name] for name in known if name in values}
+        given |= {name: _as_integer(given[name]) for name in _integers(cls) & given.keys()}
         made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
         made._unknown = unknown
         return made
