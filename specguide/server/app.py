@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -59,6 +60,12 @@ OTHER_PATHS = {
         ("/flush_cache", "/reset_prefix_cache"), "leave it out: old keys make room by themselves"
     ),
     **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), "models generate text"),
+    **dict.fromkeys(("/v1/moderations", "/v1/images"), "models generate text"),
+    **dict.fromkeys(
+        ("/v1/files", "/v1/batches", "/v1/messages/batches"),
+        "a file of requests is answered by the command specguide run-batch",
+    ),
+    **dict.fromkeys(("/v1/conversations", "/v1/responses"), "nothing is stored here"),
     **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), "models generate text"),
     **dict.fromkeys(
         ("/v2/rerank", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"),
@@ -72,7 +79,7 @@ OTHER_PATHS = {
     ),
     "/inference/v1/generate": "take /v1/completions with token ids",
 }
-"""Paths of vLLM's and SGLang's servers: what to do instead of asking there."""
+"""Paths of OpenAI's, vLLM's and SGLang's servers: what to do instead of asking there, or below."""
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -170,14 +177,15 @@ def _unrouted(request: Request, error: HTTPException) -> str:
     """What is wrong with a path or a method."""
     path = request.url.path
     if error.status_code == 404:
-        remedy = OTHER_PATHS.get(path.removeprefix(request.scope["root_path"]))
-        if remedy is not None:
-            return f"there is nothing at {path}: {remedy}"
+        asked = path.removeprefix(request.scope["root_path"])
         meant = _with_same_end(path)
-        if meant is None:
-            return f"there is nothing at {path}; /docs says what there is"
-        at = request.scope["root_path"] + meant
-        return f"there is nothing at {path}, but at {at}: mend the client's base URL"
+        if meant is not None and asked not in OTHER_PATHS:
+            at = request.scope["root_path"] + meant
+            return f"there is nothing at {path}, but at {at}: mend the client's base URL"
+        above = (str(one) for one in (PurePosixPath(asked), *PurePosixPath(asked).parents))
+        remedy = next((OTHER_PATHS[one] for one in above if one in OTHER_PATHS), None)
+        told = "; /docs says what there is" if remedy is None else f": {remedy}"
+        return f"there is nothing at {path}{told}"
     if error.status_code == 405:
         return f"{path} takes {(error.headers or {}).get('Allow')}, not {request.method}"
     return str(error.detail)

@@ -168,8 +168,11 @@ def test_a_path_of_another_engine_is_told_what_to_do(engine, root):
     answer = client.post(f"{root}/generate", json={"text": "x"})
     told = answer.json()["error"]["message"]
     assert answer.status_code == 404 and told.endswith("/generate: take /v1/completions")
-    routed = {route.path for route in client.app.routes if hasattr(route, "path")}
-    assert not routed & set(OTHER_PATHS)
+    below = client.get(f"{root}/v1/responses/resp_1").json()["error"]["message"]
+    assert below.endswith("/v1/responses/resp_1: nothing is stored here")
+    assert "run-batch" in client.get(f"{root}/v1/batches").json()["error"]["message"]
+    routed = {path.removeprefix(root) for path in client.app.openapi()["paths"]}
+    assert routed & set(OTHER_PATHS) == {"/v1/responses"}  # below which nothing is stored
 
 
 @pytest.mark.parametrize(

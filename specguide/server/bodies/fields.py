@@ -172,9 +172,7 @@ RESPONSES: Final[Table] = {
     "conversation": Refused(_WHOLE),
     "prompt": Refused(_WHOLE),
     "background": Refused("leave it out, and stream instead", (False,)),
-    "truncation": Refused(
-        "a conversation is never cut: leave it out, and send a shorter input", ("disabled",)
-    ),
+    "truncation": NoEffect("a conversation is never cut: one that is too long is refused"),
     "n": Refused("a response is one: ask again for another", (1,)),
     "messages": Refused("this API reads input; /v1/chat/completions reads messages"),
     "response_format": Refused("this API reads text.format"),
