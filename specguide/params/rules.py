@@ -118,13 +118,13 @@ RULES: dict[str, tuple[Predicate, str]] = {
     "repetition_penalty": (_is_positive, "a number > 0"),
     "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
-    "logprobs": (
-        _optional(_int_in(0, MAX_LOGPROBS)),
-        f"an integer from 0 to {MAX_LOGPROBS}, or None",
-    ),
-    "prompt_logprobs": (
-        _optional(_int_in(0, MAX_LOGPROBS)),
-        f"an integer from 0 to {MAX_LOGPROBS}, or None",
+    **dict.fromkeys(
+        ("logprobs", "prompt_logprobs"),
+        (
+            _optional(_int_in(0, MAX_LOGPROBS)),
+            f"an integer from 0 to {MAX_LOGPROBS}, or None (not -1: scores of the whole "
+            "vocabulary are too many to tell)",
+        ),
     ),
     "logits_processors": (
         _are_processors,

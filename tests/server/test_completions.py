@@ -160,6 +160,12 @@ def test_what_is_refused(http, fields, param):
     assert answer.status_code == 400 and answer.json()["error"]["param"] == param
 
 
+@pytest.mark.parametrize("field", ["logprobs", "prompt_logprobs"])
+def test_why_the_whole_vocabulary_is_not_scored(http, field):
+    answer = http.post("/v1/completions", json={"prompt": PROMPT, field: -1})
+    assert answer.status_code == 400 and "the whole vocabulary" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "given",
     [
