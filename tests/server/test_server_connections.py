@@ -52,11 +52,14 @@ def test_a_client_that_sends_nothing_more_is_answered(server, stream, version):
 
 
 def test_requests_behind_each_other_are_all_answered(server):
+    """Also where empty lines are between them, which old clients send behind a body."""
     get = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
-    with server.connect(head(chat()) + get + head(chat()) + get) as one:
+    with server.connect(b"\r\n" + head(chat()) + get + head(chat()) + b"\r\n\r\n" + get) as one:
+        one.sendall(b"\r")
         one.shutdown(socket.SHUT_WR)
         answer = read_all(one)
     assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b'"finish_reason"') == 2
+    assert b"HTTP/1.1 400" not in answer
 
 
 @pytest.mark.parametrize("target", ["http://x/health", "HTTP://x:80/health?a=b"])

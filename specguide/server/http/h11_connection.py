@@ -12,11 +12,12 @@ _CLOSE = (b"connection", b"close")
 
 
 class HttpConnection(h11.Connection):
-    """h11's connection, but for three things. `fault` is what was wrong with what is no HTTP.
+    """h11's connection, but for four things. `fault` is what was wrong with what is no HTTP.
 
-    A target in absolute form is the same as one in origin form (section 3.2.2). A body that is
-    framed twice, as smuggled requests are, is the connection's last (section 6.1). A chunk is
-    framed without h11's rules for events: data behind data changes no state (section 7.1).
+    Empty lines before a request are nothing: some clients end a body with one (section 2.2). A
+    target in absolute form is the same as one in origin form (section 3.2.2). A body that is framed
+    twice, as smuggled requests are, is the connection's last (section 6.1). A chunk is framed
+    without h11's rules for events: data behind data changes no state (section 7.1).
     """
 
     fault: h11.RemoteProtocolError | None = None
@@ -24,6 +25,8 @@ class HttpConnection(h11.Connection):
 
     def next_event(self) -> Any:
         """As h11.Connection.next_event."""
+        if self.their_state is h11.IDLE:
+            self._skip_empty_lines()
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as error:
@@ -39,6 +42,10 @@ class HttpConnection(h11.Connection):
         return h11.Request(
             method=event.method, target=target, headers=headers, http_version=event.http_version
         )
+
+    def _skip_empty_lines(self) -> None:
+        come = bytes(self._receive_buffer)
+        self._receive_buffer.maybe_extract_at_most(len(come) - len(come.lstrip(b"\r\n")))
 
     def send(self, event: Any) -> Any:
         """As h11.Connection.send."""
