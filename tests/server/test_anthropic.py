@@ -61,6 +61,7 @@ def test_models(client):
     assert one == client.models.retrieve("small")
     assert (one.id, one.type, one.display_name) == ("small", "model", "small")
     assert one.created_at.timestamp() == one.created
+    assert one.max_input_tokens == one.max_tokens == one.max_model_len
 
 
 def test_text(client):
@@ -258,6 +259,16 @@ def test_what_cannot_go_on_is_refused(client, change, words):
         ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
         ({"extra_body": {"mcp_servers": [{}]}}, anthropic.BadRequestError, "mcp_servers"),
         (
+            {"extra_body": {"thread": {"type": "continue", "previous_message_id": "msg_1"}}},
+            anthropic.BadRequestError,
+            "thread is not supported: nothing is stored",
+        ),
+        (
+            {"extra_body": {"compaction": {"type": "summarize"}}},
+            anthropic.BadRequestError,
+            "compaction is not supported",
+        ),
+        (
             {
                 "extra_body": {
                     "output_format": answer({}),
@@ -285,6 +296,11 @@ def test_errors_are_anthropics(client, change, error, words):
         client.messages.create(**{**ASKED, **change})
     body = caught.value.body
     assert body["type"] == "error" and body["error"]["type"].endswith("_error")
+
+
+def test_what_changes_nothing_is_taken():
+    asked = {"thread": {"type": "create"}, "fallbacks": "default", "billing_policy": {"x": 1}}
+    assert not list(MessagesRequest.model_validate(ASKED | asked).unknown_fields())
 
 
 @pytest.mark.parametrize("name", ["guided_json", "structured_outputs", "response_format", "stop"])

@@ -114,6 +114,7 @@ async def load(request: Request) -> Response:
 def _model(request: Request, name: str) -> dict[str, Any]:
     backend = _backend(request)
     started_s = request.app.state.started_s
+    most = backend.engine.max_model_len
     return {
         "id": name,
         "object": "model",
@@ -123,7 +124,9 @@ def _model(request: Request, name: str) -> dict[str, Any]:
         "created_at": datetime.fromtimestamp(started_s, UTC).isoformat(),
         "owned_by": "specguide",
         "root": backend.config.model_name,
-        "max_model_len": backend.engine.max_model_len,
+        "max_model_len": most,
+        "max_input_tokens": most,
+        "max_tokens": most,
     }
 
 

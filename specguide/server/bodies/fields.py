@@ -43,6 +43,9 @@ _APART: Final = NoEffect("what a model thinks is told apart from its answer, as 
 _NAMES: Final = NoEffect("requests have names of their own here")
 _BEAMS: Final = NoEffect("there is no beam search")
 _IMAGES: Final = NoEffect("this model does not read images")
+_AS_SENT: Final = NoEffect("a conversation is read as it was sent")
+_NO_DIAL: Final = NoEffect("this model has no such dial")
+_UNPAID: Final = NoEffect("nothing is billed here")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
 _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
@@ -57,8 +60,9 @@ _GENERATING: Final[Table] = {
     "service_tier": _ONE_TIER,
     "prompt_cache_key": _CACHE,
     "prompt_cache_retention": _CACHE,
+    "prompt_cache_options": _CACHE,
     "prediction": NoEffect("drafts never change the output, and this server makes its own"),
-    "verbosity": NoEffect("this model has no such dial"),
+    "verbosity": _NO_DIAL,
     "stream_reasoning": _APART,
     "spaces_between_special_tokens": NoEffect("special tokens are never part of a text"),
     "length_penalty": _BEAMS,
@@ -85,6 +89,7 @@ _GENERATING: Final[Table] = {
     "modalities": Refused(_TEXT_ONLY, (["text"],)),
     "audio": Refused(_TEXT_ONLY),
     "web_search_options": Refused("nothing is searched here: leave it out"),
+    "moderation": Refused("nothing is moderated here: leave it out"),
     **dict.fromkeys(
         ("cache_salt", "extra_key"),
         Refused("equal beginnings are shared by all clients: leave it out"),
@@ -167,6 +172,10 @@ RESPONSES: Final[Table] = {
     "add_generation_prompt": Refused("the chat template begins a new answer", (True,)),
     "request_id": _NAMES,
     "client_metadata": _STORED,
+    "access_programs": _ONE_TIER,
+    "image": _IMAGES,
+    "background_options": NoEffect("there are no answers in the background"),
+    "context_management": _AS_SENT,
     "max_tool_calls": NoEffect("there are no built-in tools"),
     "previous_response_id": Refused(_WHOLE),
     "conversation": Refused(_WHOLE),
@@ -187,9 +196,10 @@ REASONING: Final[Table] = {
     "enabled": Refused("take reasoning_effort, which may be none", (True,)),
     "max_tokens": Refused("take max_reasoning_tokens"),
     "exclude": Refused("take include_reasoning", (False,)),
+    "mode": _NO_DIAL,
 }
 
-TEXT: Final[Table] = {"verbosity": NoEffect("this model has no such dial")}
+TEXT: Final[Table] = {"verbosity": _NO_DIAL}
 
 STRUCTURED_OUTPUTS: Final[Table] = {
     "disable_fallback": NoEffect("a guide that cannot be enforced is always refused"),
@@ -216,7 +226,12 @@ ANTHROPIC: Final[Table] = {
     "diagnostics": _STORED,
     "user_profile_id": NoEffect("clients are told apart by their keys"),
     "workspace_id": NoEffect("clients are told apart by their keys"),
-    "context_management": NoEffect("a conversation is read as it was sent"),
+    "context_management": _AS_SENT,
+    "billing_policy": _UNPAID,
+    "fallback_credit_token": _UNPAID,
+    "fallbacks": NoEffect("this model declines nothing by policy, and there is no other"),
+    "compaction": Refused("no conversation is summarized by itself: ask for it in a message"),
+    "thread": Refused("nothing is stored here: send the whole conversation", ({"type": "create"},)),
     "container": Refused("nothing is run here: leave it out"),
     "mcp_servers": Refused("no MCP server is asked from here: run the tools", ([],)),
 }
