@@ -313,6 +313,12 @@ def test_what_other_apis_name_otherwise_is_refused(name):
     ("content", "words", "place"),
     [
         ([{"type": "image", "source": {}}], "found type 'image'", "[0]"),
+        ([{"type": "document", "source": {"type": "base64"}}], "found type 'document'", "[0]"),
+        (
+            [{"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}}],
+            "found type 'image'",
+            "[0].source.content[0]",
+        ),
         ([{"type": "text", "text": "x"}, {"type": "text"}], "reads text only", "[1]"),
         ([1], "a list of blocks", ""),
         (None, "a text or a list", ""),
@@ -323,6 +329,21 @@ def test_what_is_no_text_is_named(role, content, words, place):
     with pytest.raises(InvalidParams, match=words) as caught:
         template_messages(None, [{"role": role, "content": content}])
     assert caught.value.param == f"messages[0].content{place}"
+
+
+def test_documents_search_results_and_found_tools_are_read_as_text():
+    text = {"type": "text", "text": "a"}
+    plain = {"type": "text", "media_type": "text/plain", "data": "b"}
+    found = [{"type": "tool_reference", "tool_name": name} for name in ("get_weather", "f")]
+    blocks = [
+        {"type": "tool_result", "tool_use_id": "1", "content": found},
+        {"type": "search_result", "source": "https://x", "title": "X", "content": [text]},
+        {"type": "document", "source": plain, "title": "Y", "citations": {"enabled": True}},
+        {"type": "document", "source": {"type": "content", "content": [text, text]}},
+    ]
+    result, said = template_messages(None, [{"role": "ctx", "content": blocks}])
+    assert result == {"role": "tool", "tool_call_id": "1", "content": "get_weather\nf"}
+    assert said == {"role": "user", "content": "X\nhttps://x\na\nY\nb\na\na"}
 
 
 def test_messages_become_those_of_the_template():

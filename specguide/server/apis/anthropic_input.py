@@ -17,6 +17,10 @@ from specguide.tokenizer.contents import between_parts
 Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THOUGHTS = {"thinking": "thinking", "redacted_thinking": None}
+_USERS = ("user", "ctx", "msg")
+"""The user, and what Claude Code has called what it adds by itself."""
+_TEXT_SOURCES = {"text": "data", "content": "content"}
+"""Types of a document's sources that are text, and where each has it."""
 _BILLING = "x-anthropic-billing-header:"
 """Begins a line for Anthropic's accounts, with which Claude Code's system prompt begins."""
 
@@ -31,7 +35,7 @@ def template_messages(
     for index, message in enumerate(messages):
         param = f"messages[{index}]"
         match message.get("role"):
-            case "user":
+            case role if role in _USERS:
                 made += _of_user(message.get("content"), f"{param}.content")
             case "assistant":
                 made.append(_of_assistant(message.get("content"), f"{param}.content"))
@@ -150,6 +154,28 @@ def _text(content: Any, param: str) -> str:
 
 
 def _text_of(block: Mapping[str, Any], place: str) -> str:
+    """What a block says; a document or a search result, where it is text, with what it is called;
+    of a tool that a search has found, its name."""
+    kind, found = block.get("type"), block.get("tool_name")
+    if kind == "tool_reference" and isinstance(found, str):
+        return found
+    if kind == "search_result":
+        return _headed(block, ("title", "source"), block.get("content"), f"{place}.content")
+    source = block.get("source")
+    if kind == "document" and isinstance(source, Mapping):
+        has = _TEXT_SOURCES.get(str(source.get("type")))
+        if has is not None:
+            return _headed(block, ("title", "context"), source.get(has), f"{place}.source.{has}")
+    return _plain(block, place)
+
+
+def _headed(block: Mapping[str, Any], heads: Sequence[str], content: Any, param: str) -> str:
+    texts = [block[name] for name in heads if isinstance(block.get(name), str)]
+    texts += [_plain(one, place) for one, place in _blocks(content, param)]
+    return "\n".join(filter(None, texts))
+
+
+def _plain(block: Mapping[str, Any], place: str) -> str:
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         raise InvalidParams(
