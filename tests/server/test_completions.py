@@ -152,6 +152,7 @@ def test_the_best_of_several_samples(http):
         ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
         ({"prompt_logprobs": 21}, "prompt_logprobs"),
         ({"prompt": [10**6], "echo": True}, "prompt"),
+        ({"prompt": ["a"] * 10, "n": 100.0}, "prompt"),
         ({"max_tokens": -1}, "max_tokens"),
     ],
 )

@@ -39,7 +39,12 @@ from live_server import KEY
         ),
         ({"chat_template_kwargs": {"tools": []}}, 400, "chat_template_kwargs.tools", "may set"),
         ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name", "two tools"),
-        ({"tools": [WEATHER] * 601}, 400, "tools", "may have at most 600"),
+        (
+            {"tools": [WEATHER] * 601},
+            400,
+            "tools",
+            "found 601; send fewer, or start the server with",
+        ),
         ({"functions": [WEATHER["function"]] * 601}, 400, "functions", "may have at most 600"),
         (
             {"response_format": {"type": "json_schema", "schema": {"type": "object"}}},

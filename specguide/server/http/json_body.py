@@ -15,6 +15,20 @@ from specguide.errors import InvalidParams
 from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError, Refusal
 
+_BOUNDS = {
+    "tools": "max_tools",
+    "functions": "max_tools",
+    "messages": "max_messages",
+    "input": "max_messages",
+    "stop": "max_stop_strings",
+    "stop_sequences": "max_stop_strings",
+    "bad_words": "max_stop_strings",
+    "stop_token_ids": "max_entries",
+    "logit_bias": "max_entries",
+    "metadata": "max_entries",
+}
+"""Fields that hold several values, and the bounds of how many."""
+
 
 class BodyRoute(APIRoute):
     """A route whose body is held to the server's limits before it is validated."""
@@ -71,31 +85,27 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
 
 def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
     """Raises InvalidParams for a field with more in it than the server takes."""
-    for name, most in (
-        ("tools", config.max_tools),
-        ("functions", config.max_tools),
-        ("messages", config.max_messages),
-        ("input", config.max_messages),
-        ("stop", config.max_stop_strings),
-        ("stop_sequences", config.max_stop_strings),
-        ("bad_words", config.max_stop_strings),
-        ("stop_token_ids", config.max_entries),
-        ("logit_bias", config.max_entries),
-        ("metadata", config.max_entries),
-    ):
-        value = values.get(name)
+    for name, bound in _BOUNDS.items():
+        value, most = values.get(name), getattr(config, bound)
         if isinstance(value, (list, dict)) and len(value) > most:
             raise InvalidParams(
-                f"{name} may have at most {most} entries, found {len(value)}", param=name
+                f"{name} may have at most {most} entries, found {len(value)}; {_raised(bound)}",
+                param=name,
             )
+    most = config.max_stop_chars
     for name in ("stop", "stop_sequences", "bad_words"):
         longest = _longest_text(values.get(name))
-        if longest > config.max_stop_chars:
+        if longest > most:
             raise InvalidParams(
-                f"{name} may have at most {config.max_stop_chars} characters each, found {longest}",
+                f"{name} may have at most {most} characters each, found {longest}; "
+                + _raised("max_stop_chars"),
                 param=name,
             )
     _check_samples(values.get("prompt"), values.get("n"), config.max_samples)
+
+
+def _raised(bound: str) -> str:
+    return f"send fewer, or start the server with a larger --{bound.replace('_', '-')}"
 
 
 def _longest_text(words: Any) -> int:
@@ -108,11 +118,11 @@ def _check_samples(prompt: Any, n: Any, most: int) -> None:
     num_prompts = (
         len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
     )
-    num_samples = num_prompts * (n if isinstance(n, int) else 1)
+    num_samples = num_prompts * (n if isinstance(n, (int, float)) else 1)
     if num_prompts > 1 and num_samples > most:
         raise InvalidParams(
             f"a request may have at most {most} answers, found {num_prompts} prompts and "
-            f"{num_samples} answers",
+            f"{num_samples} answers; {_raised('max_samples')}",
             param="prompt",
         )
     if num_samples > most:
