@@ -114,6 +114,15 @@ def test_prompt_logprobs(http):
         assert 2 <= len(entry) <= 3 and {1, 2} <= {one["rank"] for one in entry.values()}
 
 
+@pytest.mark.parametrize(("logprobs", "asked"), [(3, 0), (0, 3)])
+def test_an_echo_and_prompt_logprobs_tell_as_many_as_each_is_asked_for(http, logprobs, asked):
+    fields = dict(echo=True, logprobs=logprobs, prompt_logprobs=asked, max_tokens=0)
+    [choice] = ask(http, **fields)["choices"]
+    echoed, told = choice["logprobs"]["top_logprobs"][1:], choice["prompt_logprobs"][1:]
+    for num, entries in ((logprobs, echoed), (asked, told)):
+        assert all(max(num, 1) <= len(entry) <= num + 1 for entry in entries)
+
+
 @pytest.mark.parametrize("logprobs", [None, 0])
 def test_echo_of_several_prompts_and_samples(http, logprobs):
     asked = dict(prompt=[PROMPT, "A B"], n=2, echo=True, logprobs=logprobs, max_tokens=2)
@@ -151,6 +160,7 @@ def test_the_best_of_several_samples(http):
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
         ({"prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt_logprobs": -1, "echo": True, "logprobs": 1}, "prompt_logprobs"),
         ({"prompt": [10**6], "echo": True}, "prompt"),
         ({"prompt": ["a"] * 10, "n": 100.0}, "prompt"),
         ({"max_tokens": -1}, "max_tokens"),

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from specguide.errors import InvalidParams
 from specguide.params.rules import MAX_SAMPLES
 from specguide.server.apis.api import Api, JsonObject, Renderer
@@ -40,14 +42,13 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
     guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
-    of_prompt = body.logprobs if body.echo else None
     params = body.sampling(
         backend.sampling_defaults,
         n=num_samples,
         max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
         guide=guide,
         logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
-        prompt_logprobs=of_prompt if body.prompt_logprobs is None else body.prompt_logprobs,
+        prompt_logprobs=_scored_of_prompt(body),
     )
     return Task(
         model,
@@ -57,6 +58,20 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
         returns_spans=body.return_spans,
         echoed=texts if body.echo else (),
     )
+
+
+def _scored_of_prompt(body: CompletionRequest) -> int | None:
+    """Likeliest tokens of each place of a prompt, as many as one of the fields asks for; None: no
+    scores. A number that is wrong stays, to be refused."""
+    echoed, asked = body.logprobs if body.echo else None, body.prompt_logprobs
+    if echoed is None or asked is None:
+        return echoed if asked is None else asked
+    return asked if asked < 0 else max(echoed, asked)
+
+
+def _with_rivals(scores: Sequence[Score], num: int | None) -> list[Score]:
+    """With so many of the likeliest tokens at most."""
+    return [msgspec.structs.replace(one, rivals=one.rivals[: num or 0]) for one in scores]
 
 
 def _is_chosen(body: CompletionRequest) -> bool:
@@ -198,9 +213,10 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         return self._choices[number * num_made : (number + 1) * num_made]
 
     def _take_scores(self, number: int, event: PromptScores) -> Iterator[JsonObject]:
-        if self.body.prompt_logprobs is not None:
+        asked = self.body.prompt_logprobs
+        if asked is not None:
             for choice in self._samples(number):
-                choice.prompt_logprobs = prompt_logprobs(event.scores)
+                choice.prompt_logprobs = prompt_logprobs(_with_rivals(event.scores, asked))
         if number in self._early:
             early = self._early.pop(number)
             yield from self._echo(number, event.scores)
@@ -213,6 +229,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             yield from self._take_scores(number, PromptScores(()))
 
     def _echo(self, number: int, scores: Sequence[Score] = ()) -> Iterator[JsonObject]:
+        scores = _with_rivals(scores, self.body.logprobs)
         for choice in self._samples(number):
             yield self._chunk(choice.echo(self.task.echoed[number], scores))
 
