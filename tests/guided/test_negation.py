@@ -173,6 +173,9 @@ def test_branches_that_name_no_property_in_common_fail_each_other_by_one_propert
 def test_branches_of_which_one_asks_for_a_property_that_the_other_lacks_are_no_rivals() -> None:
     asking = _closed("^table ", type="object", minProperties=1)
     assert _failed_rivals(asking, _closed("^view ", type="object")) == [[], []]
+    required = _closed("^table ", type="object", required=["owner"], properties={"owner": {}})
+    assert _failed_rivals(required, _closed("^view ", type="object")) == [[], []]
+    assert _failed_rivals(required, _closed("^o", type="object")) != [[], []]
 
 
 @pytest.mark.parametrize(

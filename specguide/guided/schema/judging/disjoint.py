@@ -11,6 +11,7 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.both import share_no_text
 from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.whole import searched
+from specguide.guided.schema.core.patterns import pattern_may_match
 from specguide.guided.schema.document.document import Document, Place
 from specguide.guided.schema.json_values import (
     EVERY_TYPE,
@@ -253,9 +254,16 @@ def _property(located: Located, name: str) -> Located:
     schema, place = located
     if name in schema.get("properties", {}):
         return schema["properties"][name], place / "properties" / name
-    if "patternProperties" in schema:
+    if _may_match_any(schema.get("patternProperties", ()), name):
         return True, place
     return schema.get("additionalProperties", True), place / "additionalProperties"
+
+
+def _may_match_any(patterns: Iterable[str], name: str) -> bool:
+    try:
+        return any(pattern_may_match(pattern, name) for pattern in patterns)
+    except RegexError:  # which is said elsewhere
+        return True
 
 
 def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
