@@ -79,7 +79,7 @@ void DistinctMatcher::settle_told(const std::shared_ptr<DistinctItem>& item, con
 // there is none.
 std::string DistinctMatcher::item_end() const {
   const bool is_in_value = state_.mode == DistinctMode::kScalar || state_.mode == DistinctMode::kString;
-  if (state_.is_key || !(is_in_value || state_.mode == DistinctMode::kAfter)) return "";
+  if (state_.is_key || state_.mode == DistinctMode::kEscape) return "";
   std::string end = state_.mode == DistinctMode::kString ? "\"" : "";
   const DistinctFrame* frame = guarded(state_.top);
   const bool is_open = is_in_value || (frame != nullptr && !frame->is_distinct());

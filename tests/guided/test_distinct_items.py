@@ -325,6 +325,7 @@ def test_what_could_only_be_there_already_is_not_begun():
         ({"anyOf": [{"const": "mon"}, {"type": "integer"}]}, '["mon', ['",']),
         (CLOSED, '[{"a":1', ["},{"]),
         ({**CLOSED, "required": ["a", "b"]}, '[{"a":1,"b":"x"},{"a":2,"b":"x"', []),
+        ({"enum": [{}, {"a": 1}]}, "[{", ["},{"]),
         ({**CLOSED, "properties": {"a": {"type": "integer"}}}, '[{"a":1', ["},{"]),
         ({"anyOf": [CLOSED, {"type": "integer"}]}, '[{"a":2,"b":"x"', []),
     ],
