@@ -58,7 +58,7 @@ class ToldFields(Body):
         """Raises InvalidParams for what is not told in a stream."""
         if stream and self.prompt_logprobs is not None:
             raise InvalidParams(
-                "prompt_logprobs are told of an answer that is whole: leave stream out",
+                "prompt_logprobs cannot be streamed: leave prompt_logprobs or stream out",
                 param="prompt_logprobs",
             )
 

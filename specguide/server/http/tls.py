@@ -41,4 +41,4 @@ def tls_options(exposure: Exposure) -> dict[str, Any]:
 
 def _no_password() -> str:
     """Else a terminal would be asked."""
-    raise ValueError("the key has a password; give one without")
+    raise ValueError("the key has a password; give a key without one")
