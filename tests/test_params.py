@@ -326,7 +326,7 @@ def test_and_is_refused_by_name_where_it_would(option: dict[str, Any], told: str
 
 
 def test_a_name_that_nobody_knows_is_refused_with_those_like_it() -> None:
-    with pytest.raises(TypeError, match="no parameter 'temprature'; like it: temperature"):
+    with pytest.raises(TypeError, match="no parameter 'temprature'; similar names: temperature"):
         SamplingParams(**{"temprature": 1})
 
 

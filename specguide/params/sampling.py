@@ -85,7 +85,7 @@ def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in rest:
         if name not in _OWN_NAMES:
             near = get_close_matches(name, _OWN_NAMES)
-            like = f"; like it: {', '.join(near)}" if near else ""
+            like = f"; similar names: {', '.join(near)}" if near else ""
             raise TypeError(f"SamplingParams has no parameter {name!r}{like}")
     return rest
 
