@@ -47,7 +47,7 @@ _LONGEST_S = 120.0
 """Longest time of a call; one that takes longer hangs."""
 _MOST_STARTS = 5
 """Most starts of ranks that do not come, one after another."""
-_NAMED = re.compile(r"rank 1 .*(was ended by SIGKILL|is stalled|said nothing)")
+_NAMED = re.compile(r"rank 1 .*(was ended by SIGKILL|is stalled|sent no answer)")
 _SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},

@@ -196,8 +196,8 @@ class Engine:
         """
         if self.num_unfinished:
             raise EngineError(
-                f"warm_up must run before requests are added or after they have ended, and "
-                f"{self.num_unfinished} are under way: step the engine until they have ended"
+                "warm_up must run while no request is under way, found "
+                f"{self.num_unfinished}: step the engine until they have ended"
             )
         self._admission.compiler.warm_up()
         try:

@@ -25,8 +25,8 @@ class InUse:
         """Raises EngineError where it is held already, also by the same thread."""
         if not self._lock.acquire(blocking=False):
             raise EngineError(
-                "the engine is in use: it takes one call at a time, and none from within a call; "
-                "several threads use LLM or AsyncEngine"
+                "the engine is in use: it runs one call at a time, and no call within another; to "
+                "call it from several threads, use LLM or AsyncEngine"
             )
 
     def __exit__(self, *_: object) -> None:

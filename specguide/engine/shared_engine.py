@@ -37,8 +37,8 @@ class SharedEngine:
         forked process, which does not have the engine's threads."""
         if os.getpid() != self._process_id:
             raise EngineError(
-                "this LLM was built before the process forked, and does not work in the fork: "
-                'build one there, or start processes by multiprocessing\'s "spawn"'
+                "this LLM was built before the process forked, and does not work in the new "
+                "process: build the LLM there, or start processes with multiprocessing's 'spawn'"
             )
         with self._entrance:  # a thread that has just had the lock waits behind the others
             self._lock.acquire()

@@ -22,11 +22,11 @@ _MOST_GUIDES = 20
 _OTHER = "other"
 
 TRANSFERS = {
-    "requests": "Prompts that another engine was asked for, or that others asked for",
+    "requests": "Prompts whose KV pages this engine asked of another one, or was asked for",
     "pages": "KV pages received or sent",
     "bytes": "Bytes of KV pages received or sent",
-    "seconds": "Time from the question to its last page, summed over prompts",
-    "fallbacks": "Prompts whose pages were refused, late or lost",
+    "seconds": "Time from asking for the pages of a prompt to its last page, summed over prompts",
+    "fallbacks": "Prompts that were computed here, as their pages were refused, late or lost",
 }
 """The counters of pages that move between engines, and what each means."""
 

@@ -137,7 +137,7 @@ def test_logits_processors_beside_trees(folders):
 
 
 def test_where_nothing_is_chosen():
-    with pytest.raises(InvalidParams, match="trees of its own"):
+    with pytest.raises(InvalidParams, match="chooses the draft tree itself"):
         SpecConfig("auto", tree=DynamicTree(2, 2, 4))
 
 

@@ -159,7 +159,8 @@ def test_the_queue_is_bounded(folders):
         engine = start(folders, max_batch_size=2, max_waiting=3)
         streams = [engine.generate("abc", ENDLESS) for _ in range(4)]
         with pytest.raises(
-            QueueFull, match="4 requests are under way and there is room for 5; try again later"
+            QueueFull,
+            match="4 requests are under way, and the engine has room for 5; try again later",
         ):
             engine.generate("abc", SamplingParams(n=2))
         streams.append(engine.generate("abc", ENDLESS))
@@ -246,7 +247,9 @@ def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where)
                 assert last.finish_reason == "error" and isinstance(last.error, EngineError)
                 assert "the device is gone" in str(last.error)
         assert not engine.health.is_healthy and "the device is gone" in str(engine.health.cause)
-        with pytest.raises(EngineError, match=r"no request is taken: .*the device is gone"):
+        with pytest.raises(
+            EngineError, match=r"the engine takes no requests: .*the device is gone"
+        ):
             engine.generate("abc")
         monkeypatch.undo()
         report = await asyncio.wait_for(engine.close(), 10)
@@ -279,7 +282,7 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
         assert type(error() if isinstance(error, type) else error).__name__ in str(
             engine.health.cause
         )
-        with pytest.raises(EngineError, match="no request is taken"):
+        with pytest.raises(EngineError, match="the engine takes no requests"):
             engine.generate("abc")
         await asyncio.wait_for(engine.close(), 10)
         assert engine.num_unfinished == 0
@@ -332,7 +335,9 @@ def test_a_failure_that_telling_it_meets_again_is_told(folders, monkeypatch):
 def test_samples_that_there_is_never_room_for(folders):
     async def main():
         async with start(folders, max_batch_size=2, max_waiting=3) as engine:
-            with pytest.raises(InvalidParams, match=r"n = 6 samples are more than the 5 requests"):
+            with pytest.raises(
+                InvalidParams, match=r"n = 6 asks for more samples than the 5 requests"
+            ):
                 engine.generate("abc", SamplingParams(n=6))
             assert (
                 len(await collect(engine.generate("abc", SamplingParams(n=5, max_tokens=2)))) == 5
@@ -370,7 +375,9 @@ def test_close_waits_then_aborts_and_says_so(folders):
         assert [samples[0][2].finish_reason for samples in await asyncio.gather(*long)] == [
             "abort"
         ] * 3
-        with pytest.raises(EngineError, match="no request is taken: the engine is being closed"):
+        with pytest.raises(
+            EngineError, match="the engine takes no requests: the engine is being closed"
+        ):
             engine.generate("abc")
         assert await engine.close() == report and is_clean(engine)
 

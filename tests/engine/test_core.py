@@ -303,7 +303,7 @@ def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
         assert type(last.error) is EngineError and "no more" in str(last.error)
         await until(lambda: not one.health.is_healthy and not other.health.is_healthy)
         assert "no more" in str(other.health.cause)
-        with pytest.raises(EngineError, match="no request is taken"):
+        with pytest.raises(EngineError, match="the engine takes no requests"):
             other.generate("abc")
 
     with core_thread(config, tmp_path) as core:

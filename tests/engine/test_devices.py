@@ -68,7 +68,8 @@ def test_a_device_has_its_number(monkeypatch):
 
 def test_a_device_that_is_not_there(monkeypatch):
     with pytest.raises(
-        InvalidParams, match="'cuda:2': torch finds 2 CUDA devices here, the last is 'cuda:1'"
+        InvalidParams,
+        match="'cuda:2' does not exist: torch finds 2 CUDA devices here, and the last is 'cuda:1'",
     ):
         device_of(monkeypatch, "cuda:2", 2)
     with pytest.raises(InvalidParams, match="'cuda:1': torch finds no CUDA device here"):

@@ -68,7 +68,7 @@ def test_halves_of_surrogate_pairs(llm, text):
     odd, neighbour = llm.generate([text, "cd"], NEIGHBOUR)
     assert (
         isinstance(odd.error, InvalidParams)
-        and "no Unicode text" in str(odd.error)
+        and "is not valid Unicode" in str(odd.error)
         and neighbour.error is None
     )
     odd, neighbour = llm.chat(
@@ -92,7 +92,7 @@ def test_what_fails_unforeseen_while_it_is_taken_up_fails_alone(llm, guide, name
     odd = llm._engine.add([5, 6], SamplingParams(guide=guide), **named)  # no number, no text at all
     while llm._engine.num_unfinished:
         llm._engine.step()
-    assert isinstance(odd.error, EngineError) and "could not be taken up: TypeError" in str(
+    assert isinstance(odd.error, EngineError) and "could not be started: TypeError" in str(
         odd.error
     )
     assert neighbour.finish_reason == "length"

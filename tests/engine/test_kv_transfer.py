@@ -160,7 +160,7 @@ def test_engines_that_differ_are_refused_by_name(folders, caplog, change, named)
         assert counts["fallbacks"] == 1 and counts["pages"] == 0
 
     asyncio.run(run())
-    assert f"do not fit: {named} is" in caplog.text
+    assert f"the KV pages of the two engines differ: {named} is" in caplog.text
 
 
 def test_a_peer_that_is_not_there_costs_nothing(folders):
@@ -325,7 +325,7 @@ def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
                     assert await asyncio.to_thread(hostile.poll, 3000)
                     assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
             [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))
-            assert isinstance(last.error, InvalidParams) and "role prefill" in str(last.error)
+            assert isinstance(last.error, InvalidParams) and "role 'prefill'" in str(last.error)
             async with connected(with_role(config, "decode", at)) as (decoding, decode):
                 await outputs(decoding, CASES[:1])
                 assert decode.stats().transfers["pages"] > 3

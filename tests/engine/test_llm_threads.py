@@ -102,7 +102,7 @@ def test_a_call_from_within_an_iteration_is_refused(llm):
         return logits
 
     (out,) = llm.generate("abc", SamplingParams(max_tokens=3, logits_processors=[processor]))
-    assert "none from within a call" in str(out.error) and is_clean(llm)
+    assert "no call within another" in str(out.error) and is_clean(llm)
 
 
 def interrupted_after(seconds: float, call) -> bool:

@@ -119,7 +119,7 @@ def test_refused_while_requests_are_under_way(folders):
     engine, waiting = llm._engine, SamplingParams(max_tokens=50, stop_token_ids=[tokens[-1]])
     request = engine.add([40, 41], waiting)
     for _ in range(3):
-        with pytest.raises(EngineError, match="1 are under way"):
+        with pytest.raises(EngineError, match="no request is under way, found 1"):
             llm.warm_up()
         engine.step()
     while engine.num_unfinished:

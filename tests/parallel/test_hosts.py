@@ -78,7 +78,7 @@ def test_a_host_that_is_gone_is_named(target: Path, address: str) -> None:
         host.kill()
         while Path(f"/proc/{rank}").exists():
             time.sleep(0.1)
-        assert "rank 1 (127.0.0.1) is gone with its host" in failure(llm)
+        assert "rank 1 (127.0.0.1) was lost with its host" in failure(llm)
         llm.close()
 
 
@@ -95,7 +95,7 @@ def test_a_host_that_leaves_before_its_rank_has_come_is_named(target: Path, addr
     with joining(address) as host:
         leaving = threading.Thread(target=leave_as_rank_2, args=(address, host))
         leaving.start()
-        with pytest.raises(EngineError, match="rank 2 did not start: is gone with its host"):
+        with pytest.raises(EngineError, match="rank 2 did not start: was lost with its host"):
             llm_of(target, pipeline_parallel_size=3, rank_address=address)
         leaving.join()
 
@@ -122,7 +122,7 @@ def test_strangers_are_no_ranks(
     loading.start()
     with joining(address, **{KEY: "another key"}) as other:
         assert other.wait(60) == 1
-        assert other.stderr is not None and "same SPECGUIDE_RANKS_KEY" in other.stderr.read()
+        assert other.stderr is not None and "set SPECGUIDE_RANKS_KEY" in other.stderr.read()
     host, port = address.split(":")
     place = host, int(port)
     with socket.create_connection(place), socket.create_connection(place) as link:
@@ -132,12 +132,12 @@ def test_strangers_are_no_ranks(
             (llm,) = made
             assert len(tokens(llm)) == 2
             llm.close()
-    assert "127.0.0.1 came for a rank in vain" in caplog.text
+    assert "dropped a connection from 127.0.0.1" in caplog.text
 
 
 def test_what_cannot_be_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY, raising=False)
-    with pytest.raises(InvalidParams, match=f"set {KEY}"):
+    with pytest.raises(InvalidParams, match=f"set the environment variable {KEY}"):
         llm_of(target, tensor_parallel_size=2, rank_address="127.0.0.1:29500")
     monkeypatch.setenv(KEY, "a key")
     with pytest.raises(InvalidParams, match="HOST:PORT"):
@@ -146,5 +146,5 @@ def test_what_cannot_be_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -
         EngineConfig(rank_address="127.0.0.1:29500")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(EngineError, match=f"cannot meet at {address}"):
+        with pytest.raises(EngineError, match=f"cannot listen at rank_address '{address}'"):
             llm_of(target, tensor_parallel_size=2, rank_address=address)

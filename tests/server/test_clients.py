@@ -53,6 +53,6 @@ def test_who_would_wait_too_long_gets_429(monkeypatch):
     finally:
         server.stop()
     assert refused.status_code == 429 and refused.headers["Retry-After"] == "1"
-    assert "wait for about 3 s, and 2 s" in refused.json()["error"]["message"]
+    assert "wait about 3 s, longer than max_wait_s (2 s)" in refused.json()["error"]["message"]
     assert taken.status_code == 200 and [priority for _, priority in asked] == [1]
     assert asked[0][0].startswith("header ")

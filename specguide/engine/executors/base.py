@@ -60,8 +60,9 @@ class Capabilities:
             return None
         if params.speculation.guided_drafts and not self.guided_drafts:
             raise InvalidParams(
-                "speculation.guided_drafts: this engine chooses its drafts among all tokens; leave "
-                "it out or build the engine with guided_drafts=True",
+                "speculation.guided_drafts is True, but this engine was built with "
+                "guided_drafts=False: leave the parameter out, or build the engine with "
+                "guided_drafts=True",
                 param="speculation.guided_drafts",
             )
         return self.layout.within(params.speculation)

@@ -77,7 +77,7 @@ class Follower:
     def hear(self, timeout_s: float) -> str:
         """Wait for its next answer. Raises RankFailed where none comes, or it reports a failure."""
         if not self._connection.poll(timeout_s):
-            raise RankFailed(f"{self} said nothing for {timeout_s:g} s")
+            raise RankFailed(f"{self} sent no answer within {timeout_s:g} s")
         answer = self._connection.recv()
         if isinstance(answer, Failed):
             self.last_words = answer
@@ -90,8 +90,8 @@ class Follower:
         within_s = max(START_S, timeout_s)
         if not self._connection.poll(within_s):
             raise RankUnfit(
-                f"{self} did not come within {within_s:g} s: see whether it is stopped or waits "
-                "for a disk; where starts are slow, raise rank_timeout_s"
+                f"{self} did not start within {within_s:g} s: check whether its process is stopped "
+                "or waits for a disk; if starts are slow on this host, raise rank_timeout_s"
             )
         self.hear(timeout_s)
 
@@ -163,7 +163,10 @@ def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: floa
             return str(follower.end_in_words())
     for follower in followers:
         if follower.last_words is None:
-            return f"{follower} is stalled: it did not come for {timeout_s:g} s (rank_timeout_s)"
+            return (
+                f"{follower} is stalled: it did not answer for {timeout_s:g} s (rank_timeout_s); "
+                "if it is only slow, raise rank_timeout_s"
+            )
     return f"rank 0 failed: {cause}"
 
 

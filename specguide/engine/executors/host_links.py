@@ -70,8 +70,8 @@ def ranks_key() -> bytes:
     key = env.ranks_key()
     if not key:
         raise InvalidParams(
-            "ranks of several hosts need a key that all of them know: set SPECGUIDE_RANKS_KEY to "
-            "the same random text on each host",
+            "ranks on several hosts need a shared secret key: set the environment variable "
+            "SPECGUIDE_RANKS_KEY to the same random text on each host",
             param="rank_address",
         )
     return key.encode()
@@ -82,7 +82,9 @@ def host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InvalidParams(
-            f"an address is HOST:PORT, as 10.0.0.1:29500; found {address!r}", param="rank_address"
+            "the address of rank 0 must be HOST:PORT, for example 10.0.0.1:29500; found "
+            f"{address!r}",
+            param="rank_address",
         )
     return host.strip("[]"), int(port)
 
@@ -122,8 +124,11 @@ def _handshake(link: socket.socket) -> Iterator[Connection]:
     except BaseException as cause:
         connection.close()
         if isinstance(cause, AuthenticationError):
-            raise EngineError("the two hosts do not have the same SPECGUIDE_RANKS_KEY") from cause
+            raise EngineError(
+                "the two hosts have different keys: set SPECGUIDE_RANKS_KEY to the same text on "
+                "both"
+            ) from cause
         if isinstance(cause, EOFError):
-            raise ConnectionError("the other end has left") from cause
+            raise ConnectionError("the other end closed the connection") from cause
         raise
     set_timeout(connection, socket.SO_RCVTIMEO, 0)

@@ -48,7 +48,7 @@ def join(address: str, num_ranks: int | None = None) -> None:
             connection = reach(place, key)
         except OSError as cause:
             if not is_told:
-                _LOGGER.info("nobody is at %s yet (%s); trying again", address, cause)
+                _LOGGER.info("no engine listens at %s yet (%s); trying again", address, cause)
             is_told = True
             time.sleep(_AGAIN_S)
             continue
@@ -62,7 +62,7 @@ def _run(connection: Connection, address: str, num_ranks: int) -> None:
     connection.send(HostCame(num_ranks, versions()))
     answer = connection.recv()
     if isinstance(answer, HostRefused):
-        raise EngineError(f"the engine at {address} does not take this host: {answer.words}")
+        raise EngineError(f"the engine at {address} refuses this host: {answer.words}")
     assert isinstance(answer, HostRuns)
     _LOGGER.info("running ranks %s of the engine at %s", answer.ranks, address)
     processes = {rank: _start(address, rank) for rank in answer.ranks}
@@ -74,7 +74,7 @@ def _run(connection: Connection, address: str, num_ranks: int) -> None:
                     connection.send(RankEnded(rank, ended_by(exit_code)))
     finally:
         _end(list(processes.values()))
-        _LOGGER.info("the engine at %s is over", address)
+        _LOGGER.info("the engine at %s has ended", address)
 
 
 def _start(address: str, rank: int) -> subprocess.Popen[bytes]:

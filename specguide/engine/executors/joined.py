@@ -49,7 +49,7 @@ class JoinedHost:
         """How a rank's process has ended or was lost, in words; None while it runs."""
         with self._lock:
             self._listen()
-        return self._ended.get(rank) or ("is gone with its host" if self._is_gone else None)
+        return self._ended.get(rank) or ("was lost with its host" if self._is_gone else None)
 
     def leave(self) -> None:
         """Close the connection, so that the host ends its ranks, also those that hang."""
@@ -116,11 +116,16 @@ class Hosts:
             family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
             self._socket = socket.create_server((self.address, port), family=family, backlog=64)
         except OSError as cause:
-            raise EngineError(f"ranks cannot meet at {address}: {cause}") from cause
+            raise EngineError(
+                f"cannot listen at rank_address {address!r}: {cause}; give an address of this host "
+                "and a free port"
+            ) from cause
         if self._given_to < num_ranks:
             left = num_ranks - self._given_to
             _LOGGER.warning(
-                "ranks to come from other hosts: %d; run `specguide join %s`", left, address
+                "waiting for other hosts to run %d ranks; run `specguide join %s` there",
+                left,
+                address,
             )
 
     def follower(self, rank: int, timeout_s: float) -> Follower:
@@ -134,7 +139,9 @@ class Hosts:
         while rank not in self._ranks:
             words = self._hosts[rank].end_in_words(rank)
             if words is not None or time.perf_counter() > until_s:
-                raise RankUnfit(f"rank {rank} did not start: {words or 'it did not come'}")
+                raise RankUnfit(
+                    f"rank {rank} did not start: {words or 'it did not connect in time'}"
+                )
             self._accept(_LOOK_S)
         return JoinedFollower(rank, timeout_s, self._ranks.pop(rank), self._hosts[rank])
 
@@ -151,18 +158,23 @@ class Hosts:
                 connection = came(link, self._key)
                 self._take(connection, connection.recv(), address)
             except (EngineError, EOFError, OSError) as cause:
-                _LOGGER.warning("%s came for a rank in vain: %s", address, cause)
+                _LOGGER.warning("dropped a connection from %s: %s", address, cause)
 
     def _take(self, connection: Connection, said: object, address: str) -> None:
         match said:
             case RankCame(rank) if rank in self._hosts:
                 self._ranks[rank] = connection
             case HostCame(_, version) if version != versions():
-                words = f"it has {version}, and rank 0 {versions()}"
+                words = (
+                    f"it runs {version}, but rank 0 runs {versions()}; install the same versions "
+                    "on all hosts"
+                )
                 connection.send(HostRefused(words))
-                _LOGGER.warning("host %s is not taken: %s", address, words)
+                _LOGGER.warning("refused host %s: %s", address, words)
             case HostCame(_, _) if self._given_to == self._num_ranks:
-                connection.send(HostRefused("all ranks have a host"))
+                connection.send(
+                    HostRefused("other hosts run all ranks already, so no rank is left for it")
+                )
             case HostCame(num_ranks, _):
                 ranks = range(self._given_to, min(self._given_to + num_ranks, self._num_ranks))
                 host = JoinedHost(connection, address, ranks.start)

@@ -212,8 +212,8 @@ def _sampler(
     if spec is None or spec.synthetic_acceptance is None:
         return own
     _LOGGER.warning(
-        "SYNTHETIC ACCEPTANCE: drafts are accepted at random, %s tokens an iteration. Outputs are "
-        "not the model's and are good for measuring alone",
+        "SYNTHETIC ACCEPTANCE: drafts are accepted at random, so that an iteration gives %s tokens "
+        "on average. The outputs are not those of the model: use this only to measure speed",
         spec.synthetic_acceptance,
     )
     return SyntheticAcceptance(

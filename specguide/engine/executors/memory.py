@@ -90,8 +90,8 @@ def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig,
     longest = size.num_pages * size.page_size - _num_behind(config)
     if longest < _SHORTEST:
         raise InvalidParams(
-            f"{size.num_pages} pages of {size.page_size} tokens hold no context at all: give the "
-            "KV cache more",
+            f"a KV cache of {size.num_pages} pages of {size.page_size} tokens is too small for any "
+            "request: raise num_pages, kv_cache_memory_bytes or gpu_memory_utilization",
             param="num_pages",
         )
     config = replace(config, max_model_len=min(config.max_model_len, longest))
@@ -119,13 +119,13 @@ def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
     if not has_float8(target.device):
         raise InvalidParams(
             "kv_cache_dtype 'fp8' needs a GPU of compute capability 8.9 (Ada, Hopper) or later: "
-            "take 'bfloat16'",
+            "use 'bfloat16'",
             param="kv_cache_dtype",
         )
     if not target.has_cache_scales():
         _LOGGER.warning(
-            "the KV cache is in fp8 and the checkpoint has no scales for it (k_scale, v_scale): "
-            "keys and values are rounded as they are"
+            "the KV cache is in fp8, but the checkpoint has no scales for it (k_scale, v_scale): "
+            "scales of 1.0 are used, and outputs may be less accurate than with 'bfloat16'"
         )
     return dtype
 

@@ -241,8 +241,9 @@ def _check_devices(config: ResolvedConfig) -> None:
     num_devices = torch.cuda.device_count()
     if torch.device(config.device).type == "cuda" and num_devices < config.num_ranks:
         raise InvalidParams(
-            f"{config.num_ranks} ranks need as many GPUs, torch finds {num_devices} here; ranks "
-            "of other hosts come with rank_address",
+            f"tensor_parallel_size × pipeline_parallel_size = {config.num_ranks} ranks need as "
+            f"many GPUs, and torch finds {num_devices} here: lower them, or set rank_address to "
+            "use the GPUs of other hosts too",
             param="tensor_parallel_size",
         )
 

@@ -31,7 +31,7 @@ from specguide.request import Request
 _SMALL_FRAME = 1 << 16
 _BLOCKS_A_STEP = 2
 """Most blocks that are copied into the cache between two iterations."""
-_LATE = "its pages did not come in time"
+_LATE = "they did not come within kv_transfer_timeout_s"
 _LOGGER = logging.getLogger(__name__)
 
 News = tuple[Pages | Refused, list[zmq.Frame]]
@@ -150,10 +150,10 @@ class DecodeSide:
         sizes = [num_pages * cache.page_bytes for cache in engine.caches]
         is_next = message.first == fetch.next and num_pages >= 1 and end <= len(fetch.keys)
         if not is_next or [len(frame) for frame in frames] != sizes:
-            self._fall_back(fetch, "its pages are not what was asked for")
+            self._fall_back(fetch, "it sent other pages than those asked for")
             return
         if num_pages > engine.pages.num_free:
-            self._fall_back(fetch, "no KV pages are free for it here")
+            self._fall_back(fetch, "the KV cache of this engine has no free pages for them")
             return
         pages = engine.pages.allocate(num_pages)
         with engine.forward.current():
@@ -191,9 +191,10 @@ class DecodeSide:
     def _fall_back(self, fetch: _Fetch, cause: str) -> None:
         self.counts["fallbacks"] += 1
         _LOGGER.warning(
-            "a prompt of %d tokens is computed here: the prefill engine at %s: %s",
-            len(fetch.prompt_ids),
+            "the prefill engine at %s did not send the KV pages of a prompt of %d tokens: %s. This "
+            "engine computes the prompt itself",
             self._engine.config.transfer.kv_transfer_address,
+            len(fetch.prompt_ids),
             cause,
         )
         if cause == _LATE:
@@ -210,13 +211,13 @@ class DecodeSide:
         try:
             message = FROM_PREFILL.decode(frames[0].buffer)
         except MALFORMED as error:
-            _LOGGER.warning("a message of the prefill engine is dropped: %s", error)
+            _LOGGER.warning("dropped an unreadable message of the prefill engine: %s", error)
         else:
             self._tell(message, frames[1:])
 
     def _not_sent(self, frames: Frames) -> None:
         number = FROM_DECODE.decode(frames[0]).number
-        self._tell(Refused(number, "it cannot be reached"), [])
+        self._tell(Refused(number, "the engine cannot be reached"), [])
 
     def _lost(self) -> None:
         for number in list(self._fetches):

@@ -48,8 +48,8 @@ class PrefillSide:
     read when it has ended, before the next iteration is planned."""
 
     refusal = (
-        "this engine computes prompts for others (role prefill) and generates nothing: ask one "
-        "with the role decode"
+        "this engine has the role 'prefill': it computes prompts for other engines and generates "
+        "nothing. Send requests to an engine with the role 'decode'"
     )
 
     def __init__(self, engine: EngineSide) -> None:
@@ -120,14 +120,23 @@ class PrefillSide:
     def _objection(self, fetch: Fetch) -> str | None:
         differing = difference(self._format, fetch.format)
         if differing is not None:
-            return f"pages of this engine do not fit: {differing}"
+            return (
+                f"the KV pages of the two engines differ: {differing}; start both with the same "
+                "model, draft head and cache options"
+            )
         ids = fetch.prompt_ids
         if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
-            return "the prompt has no tokens, or some that are none"
+            return (
+                "the prompt is empty, or has token ids outside the vocabulary of "
+                f"{self._engine.vocab_size}"
+            )
         if not 0 <= fetch.first < fetch.end:
-            return "no pages are asked for"
+            return "the message asks for no pages"
         if len(self._asked) >= _MOST_UNDER_WAY:
-            return f"{_MOST_UNDER_WAY} prompts are under way already"
+            return (
+                f"the prefill engine computes {_MOST_UNDER_WAY} prompts already, and takes no more "
+                "at once"
+            )
         return None
 
     def _send(self, asked: _Asked) -> None:
@@ -144,7 +153,11 @@ class PrefillSide:
             self._link.send([asked.name, ENCODER.encode(told), *contents])
         engine.pages.free(pages)
         if not pages:
-            self._refuse(asked, "the pages are gone already: the cache is too small")
+            self._refuse(
+                asked,
+                "the pages were reused before they could be sent; give the prefill engine a larger "
+                "KV cache",
+            )
             return
         self.counts["pages"] += len(pages)
         self.counts["bytes"] += len(pages) * engine.page_bytes

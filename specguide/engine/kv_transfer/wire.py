@@ -81,5 +81,5 @@ def difference(ours: CacheFormat, theirs: CacheFormat) -> str | None:
     for name in CacheFormat.__struct_fields__:
         own, other = getattr(ours, name), getattr(theirs, name)
         if own != other:
-            return f"{name} is {own!r} here and {other!r} in the engine that asks"
+            return f"{name} is {own!r} with role 'prefill' and {other!r} with role 'decode'"
     return None

@@ -170,14 +170,15 @@ class Admission:
         params, vocab_size = request.params, self._capabilities.vocab_size
         if params.logits_processors and self._num_ranks > 1:
             raise InvalidParams(
-                "logits_processors are functions, which the other ranks cannot call: leave them "
-                "out, or tensor_parallel_size and pipeline_parallel_size",
+                "logits_processors are Python functions, which the other ranks cannot call: leave "
+                "them out, or build the engine without tensor_parallel_size and "
+                "pipeline_parallel_size",
                 param="logits_processors",
             )
         if params.logits_processors and not self._takes_processors:
             raise InvalidParams(
-                "logits_processors need drafts in a chain: build the engine without a draft tree, "
-                "or with adaptive drafts",
+                "logits_processors need drafts in a chain, and this engine drafts in a tree: build "
+                "it without a draft tree, or with adaptive drafts",
                 param="logits_processors",
             )
         grammar = None

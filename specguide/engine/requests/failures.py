@@ -49,16 +49,16 @@ def iteration_errors(
 def _nothing_left(request: Request, num_tokens: int) -> RequestError:
     forbidding = _forbidding(request)
     names = " and ".join([*(["the grammar"] if request.params.guide else []), *forbidding])
-    words = f"no token can follow after {num_tokens}: " + (
-        f"{names} leave none, or " if names else ""
+    words = f"no token can follow after {num_tokens} tokens of output: " + (
+        f"every token is forbidden by {names}, or " if names else ""
     )
-    return _by_client(f"{words}the model's logits are not numbers", forbidding, RequestError)
+    return _by_client(f"{words}the model's logits are NaN", forbidding, RequestError)
 
 
 def _latched(error: MatcherError, forbidding: Sequence[str]) -> RequestError:
     if not forbidding:
         return error
-    words = f"{error}; what it allows, {' and '.join(forbidding)} may have forbidden"
+    words = f"{error}; the tokens that it allows may be forbidden by {' and '.join(forbidding)}"
     if not str(error).startswith(_EMPTY):
         return MatcherError(words)
     return _by_client(words, forbidding, MatcherError)
@@ -70,7 +70,7 @@ def _by_client(words: str, forbidding: Sequence[str], other: type[RequestError])
     param = next((name for name in forbidding if name in _ENDING), None)
     if param is None:
         return other(words)
-    return NothingLeft(f"{words}; let {param} leave a token that may follow", param=param)
+    return NothingLeft(f"{words}; change {param} so that a token may follow", param=param)
 
 
 def _forbidding(request: Request) -> list[str]:

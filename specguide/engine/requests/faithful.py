@@ -61,8 +61,8 @@ class ScoredSequences:
         greatest = max(logprobs)
         if any(map(math.isnan, logprobs)) or greatest == -math.inf:
             raise InvalidParams(
-                "the model gives no admitted output a probability that can be told at temperature "
-                f"{temperature:g}: raise it, or leave faithful out",
+                f"at temperature {temperature:g} the outputs that the guide allows have "
+                "probabilities of 0 or NaN: raise temperature, or leave faithful out",
                 param="temperature",
             )
         shares = [math.exp(one - greatest) for one in logprobs]

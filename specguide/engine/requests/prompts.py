@@ -29,8 +29,8 @@ def conversation_list(given: Any) -> list[Any]:
     checked. Raises InvalidParams for anything else, and for an empty list."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InvalidParams(
-            "chat takes a list of messages, or a list of such lists; found "
-            f'{type(given).__name__}: give [{{"role": "user", "content": …}}]',
+            'chat takes a list of messages, [{"role": "user", "content": …}], or a list of such '
+            f"lists; found {type(given).__name__}",
             param="messages",
         )
     many = list(given)
@@ -43,7 +43,7 @@ def check_variables(variables: Any) -> None:
     """Raises InvalidParams for what is no mapping of a template's variables."""
     if variables is not None and not isinstance(variables, Mapping):
         raise InvalidParams(
-            "chat_template_kwargs is a dict of the template's variables, as "
+            "chat_template_kwargs must be a dict of the template's variables, for example "
             f'{{"enable_thinking": False}}; found {variables!r}',
             param="chat_template_kwargs",
         )
@@ -62,10 +62,12 @@ def _check_unguided(params: SamplingParams) -> None:
 def check_begun(messages: Sequence[Mapping[str, Any]]) -> None:
     """Raises InvalidParams where a conversation does not end with an assistant's text, which could
     be continued."""
-    last = messages[-1]
-    if last.get("role") != "assistant" or not last.get("content"):
+    role, content = messages[-1].get("role"), messages[-1].get("content")
+    if role != "assistant" or not content:
+        found = "no text" if role == "assistant" else f"role {role!r}"
         raise InvalidParams(
-            "what is continued is a last message of the assistant that has text",
+            "continue_final_message continues the last message, which must have the role "
+            f"'assistant' and text in 'content'; found {found}",
             param="continue_final_message",
         )
 
@@ -85,13 +87,14 @@ def params_list(
     for one in per_prompt:
         if not isinstance(one, SamplingParams):
             raise InvalidParams(
-                f"params must be SamplingParams, or one for each prompt; found {one!r}",
+                "params must be a SamplingParams, or a list with one for each prompt; found "
+                f"{one!r}",
                 param="params",
             )
     if len(per_prompt) != num_prompts:
         raise InvalidParams(
-            f"{num_prompts} prompts came with {len(per_prompt)} sampling parameters; give one for "
-            "all or one per prompt",
+            f"params has {len(per_prompt)} SamplingParams for {num_prompts} prompts; give one for "
+            "all prompts, or one for each",
             param="params",
         )
     return per_prompt
@@ -169,7 +172,8 @@ def prompt_ids(
         raise _no_prompt(bad[0])
     if bad:
         raise InvalidParams(
-            f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
+            f"prompt token {bad[0]!r} is not a token id of this model, which has the ids 0 to "
+            f"{vocab_size - 1}",
             param="prompt",
         )
     return tuple(ids)
@@ -181,4 +185,6 @@ def _no_prompt(found: Any) -> InvalidParams:
         is_message = "role" in found
         part = 'the value of its "prompt" or "prompt_token_ids" alone'
         what += "; a conversation is for chat(messages)" if is_message else f"; give {part}"
-    return InvalidParams(f"a prompt is a text or a list of token ids, found {what}", param="prompt")
+    return InvalidParams(
+        f"a prompt must be a text or a list of token ids, found {what}", param="prompt"
+    )

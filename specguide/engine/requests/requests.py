@@ -176,7 +176,7 @@ class Requests:
             # The traceback refers to the engine, and the grammar cache may keep the error.
             self.end(request, error.with_traceback(None))
         except Exception as cause:  # of a library, such as the tokenizer's
-            told = f"the request could not be taken up: {type(cause).__name__}: {cause}"
+            told = f"the request could not be started: {type(cause).__name__}: {cause}"
             self.end(request, EngineError(told))
 
     def _enter(self, admitted: Admitted) -> None:

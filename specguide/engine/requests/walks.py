@@ -93,5 +93,7 @@ def _restarted(
     matcher = grammar.matcher()
     refused = next((t for t in (*output_ids, *further) if not matcher.accept(t)), None)
     if refused is not None:
-        raise ValueError(f"it refuses token {refused} of an output that it has allowed")
+        raise ValueError(
+            f"a new matcher refuses token {refused} of the output, which an earlier one accepted"
+        )
     return matcher

@@ -125,7 +125,7 @@ class Fronts:
             try:
                 message = wire.FROM_FRONT.decode(frames[-1])
             except wire.MALFORMED as error:
-                _LOGGER.warning("a message of front %r is dropped: %s", front, error)
+                _LOGGER.warning("dropped an unreadable message of front %r: %s", front, error)
                 self._refuse_unread(front, wire.number_of(frames[0]), error)
             else:
                 self._names.add(front)
@@ -137,7 +137,7 @@ class Fronts:
         if number is None:
             return
         self.loop.cancel((front, number))
-        error = RequestError(f"the engine's process cannot read what was asked of it: {cause}")
+        error = RequestError(f"the engine's process cannot read the request: {cause}")
         self._tell(front, wire.Refused(number, error_data(error)))
 
     def _carry_out(self, front: bytes, message: wire.AddRequest | wire.Cancel | wire.Ask) -> None:
@@ -156,7 +156,11 @@ class Fronts:
         params = params_of(message.params)
         ids = message.prompt_ids
         if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
-            raise InvalidParams("the prompt has no tokens, or some that are none", param="prompt")
+            raise InvalidParams(
+                "the prompt is empty, or has token ids outside the vocabulary of "
+                f"{self._engine.vocab_size}",
+                param="prompt",
+            )
         if key in self.loop.live:
             raise InvalidParams(f"request {key[1]} is under way already")
         if self.loop.is_closing:

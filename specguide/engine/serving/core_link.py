@@ -63,6 +63,6 @@ class CoreLink:
             try:
                 message = wire.FROM_CORE.decode(frame)
             except wire.MALFORMED as error:
-                _LOGGER.warning("a message of the core is dropped: %s", error)
+                _LOGGER.warning("dropped an unreadable message of the engine's process: %s", error)
             else:
                 self._take(message)

@@ -164,7 +164,7 @@ class EngineLoop(Generic[K]):
                 if isinstance(cause, EngineError)
                 else EngineError(f"the engine failed: {told(cause)}")
             )
-            _LOGGER.error("no more requests are taken: %s", self.failure, exc_info=cause)
+            _LOGGER.error("the engine takes no more requests: %s", self.failure, exc_info=cause)
         self._publish()
         if is_first:
             self._outbox.fail(self.failure)
@@ -176,14 +176,14 @@ class EngineLoop(Generic[K]):
         num_aborted = self.num_live
         waited_s = time.perf_counter() - self._closing_since_s
         report = CloseReport(waited_s, self._num_awaited - num_aborted, num_aborted)
-        _LOGGER.info("closed: %s", report)
+        _LOGGER.info("the engine is closed: %s", report)
         try:
             for lives in self._live.values():
                 self._cancel_all(lives)
             self._publish()
             self._engine.close()
         except BaseException as cause:
-            _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
+            _LOGGER.warning("closing the engine failed: %s", cause, exc_info=cause)
             self._fail(cause)
         return report
 

@@ -135,7 +135,10 @@ class RemoteEngine:
         self.health.check()
         check_room(params.n, 0, self.max_unfinished)  # only the core knows the requests of others
         if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
-            raise InvalidParams(f"priority {priority} is out of range", param="priority")
+            raise InvalidParams(
+                f"priority must be {-_MOST_PRIORITY} to {_MOST_PRIORITY}, found {priority}",
+                param="priority",
+            )
         number, mailbox = next(self._numbers), Mailbox(params.n)
         names = (client, EXTERNAL_ID.get())
         told = params_text(params)
@@ -249,7 +252,11 @@ class RemoteEngine:
             self._put(told.request, sent, delta_of(told, text.take()))
         except Exception as cause:  # of the tokenizer; it ends only this request
             self._cancel(told.request)
-            self._end(told.request, "error", RequestError(f"its text cannot be made: {cause}"))
+            self._end(
+                told.request,
+                "error",
+                RequestError(f"the output cannot be decoded to text: {cause}"),
+            )
 
     def _put(self, number: int, sent: _Sent, delta: RequestDelta) -> None:
         sent.mailbox.put(delta)

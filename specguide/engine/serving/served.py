@@ -36,7 +36,7 @@ class EngineHealth:
     def check(self) -> None:
         """Raises an error of the cause's kind where no request is taken."""
         if self.cause is not None:
-            raise type(self.cause)(f"no request is taken: {self.cause}") from self.cause
+            raise type(self.cause)(f"the engine takes no requests: {self.cause}") from self.cause
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ async def in_time(timeline: Awaitable[T]) -> T:
         return await asyncio.wait_for(timeline, _LONGEST_ANSWER_S)
     except TimeoutError:
         raise EngineError(
-            f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
+            f"the engine did not return its timeline within {_LONGEST_ANSWER_S:g} s"
         ) from None
 
 
@@ -107,14 +107,14 @@ def check_room(num_samples: int, num_unfinished: int, max_unfinished: int) -> No
     is no room now."""
     if num_samples > max_unfinished:
         raise InvalidParams(
-            f"n = {num_samples} samples are more than the {max_unfinished} requests that there is "
-            "room for; ask for fewer, or raise max_waiting",
+            f"n = {num_samples} asks for more samples than the {max_unfinished} requests that the "
+            "engine has room for; lower n, or raise max_waiting",
             param="n",
         )
     if num_unfinished + num_samples > max_unfinished:
         raise QueueFull(
-            f"{num_unfinished} requests are under way and there is room for {max_unfinished}; try "
-            "again later, or raise max_waiting"
+            f"{num_unfinished} requests are under way, and the engine has room for "
+            f"{max_unfinished}; try again later, or raise max_waiting"
         )
 
 
@@ -122,7 +122,7 @@ def check_wait(wait_s: float, max_wait_s: float) -> None:
     """Raises QueueFull where a request would probably wait longer than `max_wait_s`."""
     if wait_s > max_wait_s:
         raise QueueFull(
-            f"a request that comes now would wait for about {math.ceil(wait_s)} s, and "
-            f"{max_wait_s:g} s are the most; try again later, or raise max_wait_s",
+            f"a new request would wait about {math.ceil(wait_s)} s, longer than max_wait_s "
+            f"({max_wait_s:g} s); try again later, or raise max_wait_s",
             retry_after_s=wait_s - max_wait_s,
         )

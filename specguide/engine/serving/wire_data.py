@@ -32,18 +32,19 @@ def params_text(params: SamplingParams) -> str:
     sent to another process."""
     if params.logits_processors:
         raise InvalidParams(
-            "logits_processors are functions, which no other process can call: use AsyncEngine",
+            "logits_processors are Python functions, which the engine's process cannot call: use "
+            "AsyncEngine",
             param="logits_processors",
         )
     if params.guide is not None and params.guide.matcher is not None:
         raise InvalidGuide(
-            "a guide's matcher is a function, which no other process can call: use AsyncEngine",
+            "a guide's matcher is a Python function, which the engine's process cannot call: use "
+            "AsyncEngine",
             param="matcher",
         )
     if params.return_spans:
         raise InvalidParams(
-            "return_spans: spans are read where the output is, not in the engine's process: use "
-            "AsyncEngine",
+            "return_spans does not work with an engine in a process of its own: use AsyncEngine",
             param="return_spans",
         )
     values = {field.name: getattr(params, field.name) for field in fields(params)}
@@ -61,7 +62,7 @@ def params_of(text: str) -> SamplingParams:
         for name in told.keys() & _PARTS.keys():
             told[name] = _PARTS[name](**told[name])
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidParams(f"these are no sampling parameters: {error}") from None
+        raise InvalidParams(f"the message holds no valid SamplingParams: {error}") from None
     return SamplingParams.from_dict(told)
 
 

@@ -87,14 +87,16 @@ def _cuda_device(device: torch.device) -> torch.device:
     """The device with an explicit index, since each thread has its own current device."""
     if not torch.cuda.is_available():
         raise InvalidParams(
-            f"device {str(device)!r}: torch finds no CUDA device here", param="device"
+            f"device {str(device)!r}: torch finds no CUDA device here; set device to 'cpu', or see "
+            "`specguide doctor`",
+            param="device",
         )
     index = device.index
     num_devices = torch.cuda.device_count()
     if index is not None and index >= num_devices:
         raise InvalidParams(
-            f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
-            f"'cuda:{num_devices - 1}'",
+            f"device {str(device)!r} does not exist: torch finds {num_devices} CUDA devices here, "
+            f"and the last is 'cuda:{num_devices - 1}'",
             param="device",
         )
     return torch.device("cuda", torch.cuda.current_device() if index is None else index)
