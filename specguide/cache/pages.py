@@ -58,8 +58,8 @@ class PageAllocator:
         if num_pages > self.num_free:
             raise EngineError(
                 f"out of KV pages: {num_pages} asked for, {self.num_free} of {self._num_pages} "
-                "free; give the cache more (gpu_memory_utilization, kv_cache_memory_bytes) or run "
-                "fewer requests at once (max_batch_size)"
+                "free; give the KV cache more memory (gpu_memory_utilization, "
+                "kv_cache_memory_bytes), or run fewer requests at once (max_batch_size)"
             )
         for _ in range(num_pages - len(self._free)):
             page, _none = self._remembered.popitem(last=False)

@@ -75,9 +75,9 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
             raise _too_small(config, needs, num_bytes, whence)
     elif num_pages < needs.least_pages:
         _LOGGER.warning(
-            "a KV cache of %d pages holds no request of full context (%d tokens, %d pages): one "
-            "whose prompt and output may have more than about %d tokens together is refused; give "
-            "the cache more pages, or the model a shorter context",
+            "the KV cache has %d pages, too few for a request of max_model_len (%d tokens, %d "
+            "pages): a request with more than about %d tokens of prompt and max_tokens together is "
+            "refused; give the KV cache more memory, or lower max_model_len",
             num_pages,
             needs.max_model_len,
             needs.request_pages,
@@ -106,7 +106,7 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     left = min(allowed, free) - needs.activation_bytes
     return max(0, left), (
         f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB "
-        f"leaves, beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,"
+        f"leaves, beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for activations,"
     )
 
 
@@ -118,8 +118,8 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
     free = _gpu_memory(device)[0] if device.type == "cuda" else machine.free_memory()
     if num_bytes > free:
         raise InvalidParams(
-            f"{given[0]} asks for a KV cache of {num_bytes / _GIB:.1f} GiB, and "
-            f"{free / _GIB:.1f} GiB of memory are free: give less, or leave it out",
+            f"{given[0]} asks for a KV cache of {num_bytes / _GIB:.1f} GiB, but only "
+            f"{free / _GIB:.1f} GiB of memory are free: lower it, or leave it out",
             param=given[0],
         )
 
@@ -134,12 +134,11 @@ def _too_small(
 ) -> InvalidParams:
     per_token = needs.page_bytes / config.page_size
     longest = int(num_bytes / per_token) - _num_behind(config, needs) - config.page_size
-    mend = f"set max_model_len to {longest} or less, or give" if longest >= 2 else "give"
+    mend = f"set max_model_len to {longest} or less, or raise" if longest >= 2 else "raise"
     return InvalidParams(
-        f"one request of full context ({needs.max_model_len} tokens) needs a KV cache of "
-        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, and {whence} "
-        f"{num_bytes / _GIB:.2f} GiB; {mend} the cache more (gpu_memory_utilization, "
-        "kv_cache_memory_bytes)",
+        f"one request of max_model_len ({needs.max_model_len} tokens) needs a KV cache of "
+        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, but {whence} only "
+        f"{num_bytes / _GIB:.2f} GiB; {mend} gpu_memory_utilization or kv_cache_memory_bytes",
         param="max_model_len",
     )
 

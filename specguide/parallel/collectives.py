@@ -173,4 +173,4 @@ class GlooCollectives(GroupCollectives):
         try:
             work.wait()
         except RuntimeError as cause:
-            raise CollectiveFailed(f"another rank did not come: {cause}") from cause
+            raise CollectiveFailed(f"another rank did not take part in time: {cause}") from cause

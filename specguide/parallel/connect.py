@@ -139,7 +139,7 @@ def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ran
     try:
         return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
     except RuntimeError as cause:
-        raise CollectiveFailed(f"another rank did not come: {cause}") from cause
+        raise CollectiveFailed(f"another rank did not connect in time: {cause}") from cause
 
 
 def _keep_for_ever(group: Any) -> None:

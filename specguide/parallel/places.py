@@ -105,7 +105,7 @@ class MemoryPlaces:
         try:
             memory = self._memory.allocate_on_host(num_bytes)
         except RuntimeError as cause:
-            _LOGGER.warning("ranks share no memory of the host: %s", cause)
+            _LOGGER.warning("ranks cannot share memory of the host: %s", cause)
         is_shared = self._all(memory is not None)
         return (memory, self._aborted) if memory is not None and is_shared else None
 
@@ -138,7 +138,7 @@ class MemoryPlaces:
         try:
             memory = self._memory.allocate(num_bytes)
         except RuntimeError as cause:
-            _LOGGER.warning("ranks share no memory, which makes their sums slower: %s", cause)
+            _LOGGER.warning("ranks cannot share GPU memory, so all-reduces are slower: %s", cause)
         for each in memory:
             each[self._rank] = self._rank + 1
         if not self._all(bool(memory)):
@@ -146,7 +146,10 @@ class MemoryPlaces:
         own = memory[self._rank]
         is_written = own[: self._size].tolist() == list(range(1, self._size + 1))
         if not is_written:
-            _LOGGER.warning("ranks share no memory: a GPU does not see what another one writes")
+            _LOGGER.warning(
+                "ranks cannot share GPU memory, so all-reduces are slower: a GPU does not see what "
+                "another GPU writes"
+            )
         own.zero_()
         return memory if self._all(is_written) else []
 
@@ -181,7 +184,7 @@ class CudaMemory:
         self._store.set(f"{name}/{self._rank}", pickle.dumps((device, handles)))
         theirs = [self._handles(f"{name}/{rank}") for rank in range(self._size)]
         if not all(handles for _, handles in theirs):
-            raise RuntimeError("CUDA gives a rank no handle of its memory")
+            raise RuntimeError("CUDA gives a rank no IPC handle of its memory")
         self._check_reach(device for device, _ in theirs)
         return [
             own if rank == self._rank else self._mapped(handles, num_bytes)
@@ -207,7 +210,7 @@ class CudaMemory:
         own = self._device.index
         for device in devices:
             if device != own and not torch.cuda.can_device_access_peer(own, device):
-                raise RuntimeError(f"GPU {own} does not reach the memory of GPU {device}")
+                raise RuntimeError(f"GPU {own} has no peer access to the memory of GPU {device}")
 
     def _handles(self, name: str) -> tuple[int, list[Any]]:
         """The device and the memory handles that a rank has put into the store as `name`; an empty
@@ -220,7 +223,9 @@ class CudaMemory:
         try:
             return cast(bytes, self._store.get(name))
         except dist.DistError as cause:
-            raise CollectiveFailed(f"another rank shares no memory: {cause}") from cause
+            raise CollectiveFailed(
+                f"another rank did not share its memory in time: {cause}"
+            ) from cause
 
     def _mapped(self, handles: list[Any], num_bytes: int) -> Tensor:
         """Memory of another GPU, mapped to an address that kernels of this GPU can use."""

@@ -33,8 +33,8 @@ class Ranks:
         """
         if total % self.size:
             raise InvalidParams(
-                f"{total} {what} cannot be divided among {self.size} ranks: take a "
-                "tensor_parallel_size that divides them",
+                f"{total} {what} cannot be divided evenly among {self.size} ranks: set "
+                "tensor_parallel_size to a number that divides them",
                 param="tensor_parallel_size",
             )
         return total // self.size

@@ -43,8 +43,8 @@ class Stage:
         stages."""
         if total < self.num:
             raise InvalidParams(
-                f"a model of {total} layers cannot be cut into {self.num} stages: take a "
-                f"pipeline_parallel_size of {total} or less",
+                f"a model of {total} layers cannot be cut into {self.num} stages: set "
+                f"pipeline_parallel_size to {total} or less",
                 param="pipeline_parallel_size",
             )
         each, more = divmod(total, self.num)

@@ -197,8 +197,8 @@ class Scheduler:
         num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))
         if num_pages > self._pages.num_pages:
             raise InvalidParams(
-                f"prompt and max_tokens need {num_pages} cache pages and there are "
-                f"{self._pages.num_pages}; lower max_tokens or give the cache more pages",
+                f"the prompt and max_tokens together need {num_pages} pages of the KV cache, which "
+                f"has {self._pages.num_pages}; lower max_tokens, or give the KV cache more memory",
                 param="max_tokens",
             )
 

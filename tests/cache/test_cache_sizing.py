@@ -54,7 +54,7 @@ def test_pages_for_less_than_a_full_context_are_warned_of(gpu, caplog):
     assert cache_size(CacheConfig(num_pages=NEEDS.request_pages), NEEDS, CUDA) and not caplog.text
     behind = NEEDS.request_pages * CacheConfig().page_size - NEEDS.max_model_len
     cache_size(CacheConfig(num_pages=7), NEEDS, CUDA)
-    assert f"more than about {7 * CacheConfig().page_size - behind} tokens together" in caplog.text
+    assert f"more than about {7 * CacheConfig().page_size - behind} tokens of prompt" in caplog.text
 
 
 def test_the_error_names_the_longest_context_that_finds_room(gpu):
@@ -86,9 +86,11 @@ def test_a_context_that_is_to_fit_is_as_long_as_there_is_room(given, spec, caplo
 
 
 def test_a_cache_without_room_for_any_context_is_refused():
-    with pytest.raises(InvalidParams, match="hold no context at all: give the KV cache more"):
+    with pytest.raises(InvalidParams, match="is too small for any request: raise num_pages"):
         LLM(spec=SpecConfig(num_draft_tokens=16), max_model_len=-1, cache=CacheConfig(num_pages=1))
-    with pytest.raises(InvalidParams, match="give the cache more"):
+    with pytest.raises(
+        InvalidParams, match="raise gpu_memory_utilization or kv_cache_memory_bytes"
+    ):
         LLM(max_model_len=-1, cache=CacheConfig(kv_cache_memory_bytes=100))
 
 

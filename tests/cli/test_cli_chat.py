@@ -118,7 +118,7 @@ def test_errors_and_warnings_name_options(tmp_path, caplog):
     assert "than --max-guide-depth (3)" in done.stderr, done.stderr
     done = specguide("chat", "--num-pages", "2", stdin="hello\n")
     assert "lower --max-tokens" in done.stderr, done.stderr
-    assert "give the cache more pages" in caplog.text and "num_pages" not in caplog.text
+    assert "give the KV cache more memory" in caplog.text and "num_pages" not in caplog.text
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):

@@ -135,7 +135,7 @@ def test_whole_experts_of_four_bits(name, tmp_path):
 
 def test_experts_that_ranks_cannot_divide_are_refused(tmp_path):
     save("mixtral", tmp_path)
-    with pytest.raises(InvalidParams, match="5 experts cannot be divided among 2 ranks"):
+    with pytest.raises(InvalidParams, match="5 experts cannot be divided evenly among 2 ranks"):
         whole_experts(tmp_path)
 
 

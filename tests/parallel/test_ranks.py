@@ -94,7 +94,7 @@ def test_a_rank_that_is_stopped_before_its_first_word_is_named(target, monkeypat
         return follower
 
     config = resolved(EngineConfig(target, tensor_parallel_size=2, rank_timeout_s=1.0))
-    with pytest.raises(EngineError, match=r"rank 1 .* did not come within 1 s.*rank_timeout_s"):
+    with pytest.raises(EngineError, match=r"rank 1 .* did not start within 1 s.*rank_timeout_s"):
         RanksExecutor.load(config, stopped)
 
 
@@ -182,7 +182,7 @@ def test_a_rank_whose_rank_0_is_gone_ends_without_a_word():
 
 def test_heads_that_ranks_cannot_divide_are_refused_before_there_are_ranks(target):
     config = EngineConfig(target, guide=None, tensor_parallel_size=10**20)
-    with pytest.raises(InvalidParams, match=f"cannot be divided among {10**20} ranks"):
+    with pytest.raises(InvalidParams, match=f"cannot be divided evenly among {10**20} ranks"):
         resolved(config)
 
 

@@ -146,7 +146,7 @@ def test_a_stage_that_fails_is_named(target, monkeypatch):
 def test_fewer_layers_than_stages_are_refused_before_there_are_stages(target):
     for num in (tiny.NUM_LAYERS + 1, 10**20):
         config = EngineConfig(target, guide=None, pipeline_parallel_size=num)
-        with pytest.raises(InvalidParams, match=f"size of {tiny.NUM_LAYERS} or less"):
+        with pytest.raises(InvalidParams, match=f"size to {tiny.NUM_LAYERS} or less"):
             resolved(config)
 
 

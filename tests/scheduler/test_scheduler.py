@@ -38,7 +38,7 @@ def test_prefill_and_decode_take_turns_and_slots_are_distinct():
 def test_what_can_never_run_is_refused():
     with pytest.raises(PromptTooLong, match="40 tokens and the context holds 40"):
         make().add(request(prompt_len=40))
-    with pytest.raises(InvalidParams, match="cache pages"):
+    with pytest.raises(InvalidParams, match="pages of the KV cache"):
         make(num_pages=2).add(request(max_tokens=30))
 
 

@@ -25,7 +25,7 @@ def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
         ) from error
     if head.mask_token_id is not None:
         raise CheckpointError(
-            f"{spec.model}: holds a P-EAGLE head, which makes all its drafts in one pass: name the "
+            f"{spec.model}: holds a P-EAGLE head, which makes all its drafts in one pass: use the "
             "method 'peagle'"
         )
     return head

@@ -102,7 +102,7 @@ def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
     if head.mask_token_id is None:
         raise CheckpointError(
             f"{spec.model}: holds an EAGLE-3 head without 'mask_hidden', which drafts step by step:"
-            " name the method 'eagle3'"
+            " use the method 'eagle3'"
         )
     return head
 
