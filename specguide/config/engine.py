@@ -86,13 +86,13 @@ class TransferConfig:
         host, _, port = self.kv_transfer_address.rpartition(":")
         if not host.startswith("tcp://") or not (port.isdecimal() and 0 < int(port) <= 65535):
             raise InvalidParams(
-                "kv_transfer_address is written tcp://HOST:PORT, found "
+                "kv_transfer_address must have the form tcp://HOST:PORT, found "
                 f"{self.kv_transfer_address!r}",
                 param="kv_transfer_address",
             )
         if not 0 < self.kv_transfer_timeout_s < 86_400:
             raise InvalidParams(
-                "kv_transfer_timeout_s is a time in seconds, above 0 and below a day; found "
+                "kv_transfer_timeout_s must be a time in seconds, above 0 and below a day; found "
                 f"{self.kv_transfer_timeout_s}",
                 param="kv_transfer_timeout_s",
             )
@@ -195,7 +195,7 @@ class EngineConfig:
             )
         if not 0 < self.rank_timeout_s < 86_400:
             raise InvalidParams(
-                "rank_timeout_s is a time in seconds, above 0 and below a day; found "
+                "rank_timeout_s must be a time in seconds, above 0 and below a day; found "
                 f"{self.rank_timeout_s}",
                 param="rank_timeout_s",
             )
@@ -216,15 +216,15 @@ class EngineConfig:
             )
         if self.rank_address is not None and self.num_ranks == 1:
             raise InvalidParams(
-                "rank_address is where several ranks meet: leave it out, or set "
+                "rank_address is only for engines of several ranks: leave it out, or raise "
                 "tensor_parallel_size or pipeline_parallel_size",
                 param="rank_address",
             )
         is_divided = self.tensor_parallel_size > 1 or self.pipeline_parallel_size > 1
         if self.transfer.role != "both" and is_divided:
             raise InvalidParams(
-                f"role {self.transfer.role!r} needs all of the KV cache on one device so far: "
-                "leave out tensor_parallel_size and pipeline_parallel_size",
+                f"role {self.transfer.role!r} needs the whole KV cache on one device: leave out "
+                "tensor_parallel_size and pipeline_parallel_size",
                 param="role",
             )
         if self.guide is None and self.spec is not None:

@@ -121,7 +121,7 @@ class GuideConfig:
                 raise InvalidParams(f"{name} must be {words}, found {value}", param=name)
         if not 0 < self.compile_timeout_s < 86_400:
             raise InvalidParams(
-                "compile_timeout_s is a time in seconds, above 0 and below a day; found "
+                "compile_timeout_s must be a time in seconds, above 0 and below a day; found "
                 f"{self.compile_timeout_s}",
                 param="compile_timeout_s",
             )

@@ -218,7 +218,8 @@ def _max_model_len(wanted: int | None, limit: int) -> int:
         return limit
     if not 2 <= wanted <= limit:
         raise InvalidParams(
-            f"max_model_len must be 2 to {limit}, the model's context, or -1; found {wanted}",
+            f"max_model_len must be 2 to {limit} (the model's context), or -1 (as many tokens as "
+            f"the KV cache has room for); found {wanted}",
             param="max_model_len",
         )
     return wanted

@@ -96,25 +96,27 @@ class SpecConfig:
             )
         if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
             raise InvalidParams(
-                "prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
-                f"{self.prompt_lookup_min} and {self.prompt_lookup_max}",
+                "prompt_lookup_min and prompt_lookup_max must be 1 to 16, with prompt_lookup_min ≤ "
+                f"prompt_lookup_max; found {self.prompt_lookup_min} and {self.prompt_lookup_max}",
                 param="prompt_lookup_min",
             )
 
     def _check_model(self, method: DraftMethod) -> None:
         if self.model is not None and self.method == AUTO:
             raise InvalidParams(
-                "spec.method 'auto' finds the head that belongs to the target: leave spec.model "
-                "out, or name the method of the model",
+                "spec.method 'auto' finds the draft head of the target by itself: leave spec.model "
+                "out, or set spec.method to the method of that model",
                 param="model",
             )
         if self.model is not None and not method.has_model:
             raise InvalidParams(
-                f"spec.method {self.method!r} has no model: leave spec.model out", param="model"
+                f"spec.method {self.method!r} uses no draft head or model: leave spec.model out",
+                param="model",
             )
         if self.quantization is not None and not method.has_model and self.method != AUTO:
             raise InvalidParams(
-                f"spec.method {self.method!r} has no model: leave spec.quantization out",
+                f"spec.method {self.method!r} uses no draft head or model: leave spec.quantization "
+                "out",
                 param="quantization",
             )
 
@@ -131,8 +133,9 @@ class SpecConfig:
         is_a_chain = method.has_model and not method.has_own_trees and self.tree is None
         if not is_a_chain or self.num_forced_tokens or self.adaptive:
             raise InvalidParams(
-                "synthetic_acceptance is for chains of a draft head or model: leave out tree, "
-                "num_forced_tokens and adaptive, and name the method",
+                "synthetic_acceptance works only for chains of drafts from a draft head or model: "
+                "leave out tree, num_forced_tokens and adaptive, and set spec.method to one with a "
+                "head or model",
                 param="synthetic_acceptance",
             )
 

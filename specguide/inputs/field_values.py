@@ -17,7 +17,7 @@ _WORDS: Mapping[Any, str] = {
     bool: "True or False",
     str: "a text",
     type(None): "None",
-    tuple[str, ...]: "texts in a list",
+    tuple[str, ...]: "a list of texts",
 }
 
 

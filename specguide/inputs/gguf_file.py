@@ -58,7 +58,7 @@ class GgufHeader:
     def vocab_size(self) -> int:
         """Rows of the embeddings. Raises CheckpointError."""
         if _EMBEDDINGS not in self.tensors:
-            raise CheckpointError(f"holds no tensor {_EMBEDDINGS!r}")
+            raise CheckpointError(f"has no tensor {_EMBEDDINGS!r}")
         return int(self.tensors[_EMBEDDINGS].shape[-1])
 
     @cached_property
@@ -113,7 +113,9 @@ def find_gguf(place: Path) -> Path | None:
         return None
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise CheckpointError(f"{place}: holds several GGUF files; name one of {names}")
+        raise CheckpointError(
+            f"{place}: holds several GGUF files; give the path of one of them: {names}"
+        )
     return found[0] if found else None
 
 
@@ -128,9 +130,11 @@ def read_header(path: Path) -> GgufHeader:
             f"{path}: cannot be read as GGUF (truncated or damaged?): {error}"
         ) from None
     if header.metadata.get("split.count", 1) > 1:
-        raise CheckpointError(f"{path}: is a part of a split file; join them with gguf-split")
+        raise CheckpointError(
+            f"{path}: is one part of a split file; join the parts with `gguf-split --merge`"
+        )
     if "general.architecture" not in header.metadata:
-        raise CheckpointError(f"{path}: states no 'general.architecture'")
+        raise CheckpointError(f"{path}: its metadata have no 'general.architecture'")
     return header
 
 
@@ -182,7 +186,7 @@ def _reader_class() -> Any:
             elif kind in self.gguf_scalar_to_np:
                 end += length * self.gguf_scalar_to_np[kind]().itemsize
             else:
-                raise ValueError(f"an array holds {shown(kind)}")
+                raise ValueError(f"an array has values of the unknown type {shown(kind)}")
             return end - orig_offs, [self.data[orig_offs:end]], [], [kinds.ARRAY]
 
     return Reader

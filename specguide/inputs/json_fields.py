@@ -20,9 +20,9 @@ LARGEST_SIZE = 2**31 - 1
 """Largest count or size in a file, so that it fits an int32."""
 
 _OTHER_FORMS = {
-    "snapshots": "is a model in the Hugging Face cache; name the folder within its 'snapshots'",
-    "params.json": "has params.json and no config.json, as Meta's and Mistral's own formats have; "
-    "take the model in Hugging Face's format",
+    "snapshots": "is a folder of the Hugging Face cache; give the folder within its 'snapshots'",
+    "params.json": "has params.json and no config.json, so it is in the format of Meta or Mistral; "
+    "download the model in Hugging Face's format",
 }
 """What a folder without config.json is, by a file or folder that it holds."""
 _LFS_POINTER = b"version https://git-lfs"
@@ -54,17 +54,18 @@ def check_folder(folder: Path) -> None:
                 raise CheckpointError(f"{folder}: {form}")
     if is_file(folder / "adapter_config.json"):
         raise CheckpointError(
-            f"{folder}: holds an adapter (adapter_config.json), and adapters are not applied here; "
-            "merge it into its model (PEFT's merge_and_unload), and name a folder without that file"
+            f"{folder}: holds an adapter (adapter_config.json), and adapters are not supported; "
+            "merge it into its model (PEFT's merge_and_unload), and give a folder without that file"
         )
 
 
 def _mend(folder: Path) -> str:
     """What to do about a missing folder, with "; " in front; "" where nothing is known."""
     if is_file(folder):
-        return "; name the folder that holds it"
+        return "; give the folder that holds this file"
     is_of_hub = len(folder.parts) == 2 and folder.parts[0][0] not in "/.~"
-    return f"; `hf download {folder} --local-dir FOLDER` makes one" if is_of_hub else ""
+    download = f"; `hf download {folder} --local-dir FOLDER` downloads the model into a folder"
+    return download if is_of_hub else ""
 
 
 def is_file(path: Path) -> bool:
@@ -80,8 +81,8 @@ def check_fetched(path: Path) -> None:
     with path.open("rb") as file:
         if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
             raise CheckpointError(
-                f"{path}: is a pointer of Git LFS, not the file itself; `git lfs pull` in its "
-                "folder fetches it"
+                f"{path}: is a Git LFS pointer, not the file itself; run `git lfs pull` in its "
+                "folder to fetch it"
             )
 
 
@@ -92,8 +93,8 @@ def read_json(path: Path) -> dict[str, Any]:
             raise CheckpointError(f"{path}: is not a file")
         if path.stat().st_size > LARGEST_FILE:
             raise CheckpointError(
-                f"{path}: has {path.stat().st_size} bytes, more than the {LARGEST_FILE} that are "
-                "read of a JSON file"
+                f"{path}: has {path.stat().st_size} bytes, and a JSON file may have at most "
+                f"{LARGEST_FILE}"
             )
         value = json.loads(
             path.read_text(encoding="utf-8"), object_pairs_hook=_without_contradiction
@@ -133,9 +134,7 @@ def positive_int(
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise CheckpointError(f"{name!r} must be an integer ≥ 1, found {shown(value)}")
     if value > at_most:
-        raise CheckpointError(
-            f"{name!r} {shown(value)} is more than any model has; at most {at_most} can be read"
-        )
+        raise CheckpointError(f"{name!r} must be at most {at_most}, found {shown(value)}")
     return value
 
 
@@ -154,7 +153,7 @@ def positive_number(
     if not 0 < number < math.inf:
         raise CheckpointError(f"{name!r} must be a finite number > 0, found {shown(value)}")
     if number > at_most:
-        raise CheckpointError(f"{name!r} must be {at_most} at most, found {shown(value)}")
+        raise CheckpointError(f"{name!r} must be at most {at_most}, found {shown(value)}")
     return number
 
 
@@ -180,7 +179,7 @@ def token_ids(
     for token in ids:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab_size:
             raise CheckpointError(
-                f"{name!r} {shown(token)} is not an id of the vocabulary of {vocab_size}"
+                f"{name!r} has {shown(token)}, which is not a token id below {vocab_size}"
             )
     return ids
 
@@ -190,6 +189,6 @@ def _without_contradiction(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found and found[name] != value:
-            raise ValueError(f"{shown(name)} is stated twice, and differently")
+            raise ValueError(f"{shown(name)} is given twice, with different values")
         found[name] = value
     return found

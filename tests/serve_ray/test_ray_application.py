@@ -59,7 +59,7 @@ def test_keys_of_the_environment(monkeypatch):
         ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
         ({"replica_requests": 0}, "replica_requests must be ≥ 1"),
         ({"replicas": 1.5}, "replicas must be an integer, found 1.5"),
-        ({"server": {"api_keys": "secret"}}, "api_keys must be texts in a list, found 'secret'"),
+        ({"server": {"api_keys": "secret"}}, "api_keys must be a list of texts, found 'secret'"),
         ({"server": {"max_waiting": "8"}}, "max_waiting must be an integer, found '8'"),
         ({"server": {"port": 80}}, "server.port would do nothing.*port in the http_options"),
         ({"exposure": {"ssl_certfile": "x"}}, "exposure.ssl_certfile would do nothing"),

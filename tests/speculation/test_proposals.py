@@ -230,8 +230,8 @@ def test_suffixes_of_earlier_outputs_are_drafts_of_later_requests(folders):
         (dict(method="grammar"), "1 to 32 with spec.method 'grammar', found 0"),
         (dict(num_forced_tokens=30), "num_forced_tokens must be 0 to 29"),
         (dict(num_forced_tokens=-1), "num_forced_tokens"),
-        (dict(method="ngram", model="head"), "has no model"),
-        (dict(method="ngram", prompt_lookup_min=5), "in this order"),
+        (dict(method="ngram", model="head"), "uses no draft head or model"),
+        (dict(method="ngram", prompt_lookup_min=5), "with prompt_lookup_min ≤ prompt_lookup_max"),
         (dict(method="suffix", guided_drafts=False), "leave guided_drafts True"),
     ],
 )
