@@ -165,6 +165,6 @@ def _heads(fields: Mapping[str, Any], head_dim: int | None) -> dict[str, int]:
     if num_heads % num_kv_heads or head_dim % 2:
         raise CheckpointError(
             f"{num_heads} heads of dimension {head_dim} with {num_kv_heads} key-value heads: the "
-            "key-value heads must divide the heads, and the dimension must be even"
+            "number of heads must be a multiple of the key-value heads, and the dimension even"
         )
     return {"num_heads": num_heads, "num_kv_heads": num_kv_heads, "head_dim": head_dim}

@@ -265,8 +265,10 @@ class Decoder:
             return self._rope_tables[layer.rope]
         if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
             raise CheckpointError(
-                "rope type 'dynamic' is supported up to the head's "
-                f"{layer.max_position_embeddings} positions, the target has {self.max_positions}"
+                "a draft head with rope type 'dynamic' is supported up to its "
+                f"{layer.max_position_embeddings} positions, and the target has "
+                f"{self.max_positions}: set max_model_len to {layer.max_position_embeddings} or "
+                "less"
             )
         return self._rope_table(layer.rope, layer.head_dim)
 
@@ -298,14 +300,14 @@ def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype)
     large."""
     if max_positions > config.max_position_embeddings:
         raise InvalidParams(
-            f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "
-            "positions that the model has",
+            f"max_model_len must be at most {config.max_position_embeddings}, the positions that "
+            f"the model has; found {max_positions}",
             param="max_model_len",
         )
     table_bytes = 2 * max_positions * config.head_dim * dtype.itemsize
     if table_bytes > _LARGEST_TABLE:
         raise InvalidParams(
-            f"the table of {max_positions} positions needs {table_bytes} bytes; set "
+            f"the rope table for {max_positions} positions would need {table_bytes} bytes; set "
             f"max_model_len to {max_positions * _LARGEST_TABLE // table_bytes} or less",
             param="max_model_len",
         )

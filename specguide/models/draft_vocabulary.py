@@ -53,7 +53,8 @@ class DraftVocabulary:
         counts = torch.bincount(target_ids, minlength=self.vocab_size)
         if int(counts.max()) > 1:
             raise CheckpointError(
-                f"d2t gives target id {int(counts.argmax())} to {int(counts.max())} draft ids"
+                f"d2t maps {int(counts.max())} draft ids to the target id {int(counts.argmax())}; "
+                "each must have a target id of its own"
             )
         if self.t2d is not None and not torch.equal(self.t2d, counts > 0):
             wrong = int((self.t2d != (counts > 0)).nonzero()[0])
@@ -69,6 +70,6 @@ class DraftVocabulary:
         if outside:
             raise CheckpointError(
                 f"d2t[{outside[0]}] = {int(d2t[outside[0]])} leads to target id "
-                f"{int(target_ids[outside[0]])}, outside the vocabulary of {self.vocab_size}; d2t "
-                f"holds offsets, target id - draft id ({len(outside)} such)"
+                f"{int(target_ids[outside[0]])}, outside the vocabulary of {self.vocab_size} "
+                f"({len(outside)} such values); d2t must hold offsets, target id - draft id"
             )

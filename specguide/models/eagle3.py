@@ -246,8 +246,8 @@ def _is_left_aside(name: str) -> bool:
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:
     if (device, dtype) != (target.device, target.dtype):
         raise InvalidParams(
-            f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
-            f"asked for {device} and {dtype}",
+            f"a draft head must run on the device and in the dtype of its target, {target.device} "
+            f"and {target.dtype}; found {device} and {dtype}",
             param="dtype",
         )
 
@@ -257,23 +257,24 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: Eagle3Parts) 
     hidden_size, vocab_size = config.layer.hidden_size, config.layer.vocab_size
     if vocab_size != target.vocab_size:
         raise CheckpointError(
-            f"the head is for a vocabulary of {vocab_size}, the target has {target.vocab_size}"
+            f"the draft head was made for another target: its vocabulary has {vocab_size} tokens, "
+            f"the target's {target.vocab_size}"
         )
     if config.target_hidden_size != target.hidden_size:
         raise CheckpointError(
-            f"the head is for a target of hidden size {config.target_hidden_size}, the target has "
-            f"{target.hidden_size}"
+            "the draft head was made for another target: it expects hidden size "
+            f"{config.target_hidden_size}, and the target has {target.hidden_size}"
         )
     if not present.embed_tokens and hidden_size != target.hidden_size:
         raise CheckpointError(
-            f"'embed_tokens.weight' is missing, and the target's embeddings are of size "
-            f"{target.hidden_size} where the head needs {hidden_size}"
+            "'embed_tokens.weight' is missing, and the target's embeddings do not fit: they have "
+            f"size {target.hidden_size}, and the head needs {hidden_size}"
         )
     pruned = config.draft_vocab_size != vocab_size
     if not present.d2t and pruned:
         raise CheckpointError(
-            f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of "
-            f"the target's {vocab_size}"
+            f"'d2t' is missing: a head with {config.draft_vocab_size} of the target's "
+            f"{vocab_size} tokens needs it to map its token ids to the target's"
         )
     is_tied = config.tie_word_embeddings and present.embed_tokens
     if not present.lm_head and (

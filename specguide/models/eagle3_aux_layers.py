@@ -37,9 +37,10 @@ def stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
                 stated.add(_inputs(name, layers, offset))
     if len(stated) > 1:
         raise CheckpointError(
-            "the layers of the target to tap are stated twice, and differently: at the top level "
-            "'eagle_aux_hidden_state_layer_ids' and 'aux_hidden_state_layer_ids' count the inputs "
-            "of layers; 'target_layer_ids', and all of them within 'eagle_config', count outputs"
+            "config.json names the target's layers that the head reads twice, and differently: "
+            "'eagle_aux_hidden_state_layer_ids' and 'aux_hidden_state_layer_ids' at the top level "
+            "count inputs of layers; 'target_layer_ids', and all of them within 'eagle_config', "
+            "count outputs"
         )
     if not stated:
         return None
@@ -62,7 +63,7 @@ def tapped_layers(stated: tuple[int, ...] | None, num_layers: int) -> tuple[int,
         raise CheckpointError(
             f"the head reads the inputs of layers {', '.join(map(str, layers))} of the target, "
             f"which has {num_layers} layers"
-            + ("" if stated else "; state 'eagle_aux_hidden_state_layer_ids'")
+            + ("" if stated else "; set 'eagle_aux_hidden_state_layer_ids' in config.json")
         )
     return layers
 
@@ -72,7 +73,7 @@ def _inputs(name: str, layers: Any, offset: int) -> tuple[int, ...]:
         raise CheckpointError(f"{name!r} must be a list of integers, found {shown(layers)}")
     if offset and min(layers) < -offset:
         raise CheckpointError(
-            f"{name!r} counts outputs of layers, of which -1 is the embeddings, found "
+            f"{name!r} must hold numbers of layers from 0, or -1 for the embeddings; found "
             f"{shown(layers)}"
         )
     return tuple(layer + offset for layer in layers)
@@ -82,6 +83,6 @@ def _check_number(config: Mapping[str, Any], layers: tuple[int, ...]) -> None:
     stated = positive_int(config, "num_aux_hidden_states", len(layers))
     if stated != len(layers):
         raise CheckpointError(
-            f"'num_aux_hidden_states' {stated} contradicts the layers that are stated, "
+            f"'num_aux_hidden_states' is {stated}, but config.json lists {len(layers)} layers, "
             f"{shown(list(layers))}"
         )

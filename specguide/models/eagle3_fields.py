@@ -86,7 +86,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     if nested and "norm_before_residual" not in config:
         raise CheckpointError(
             "'norm_before_residual' is missing, and its default has changed between versions of "
-            "this format; state it"
+            "this format; set it in config.json"
         )
     eagle_config = {
         name: value
@@ -122,13 +122,13 @@ def check_variant(config: Mapping[str, Any], parts: Eagle3Parts) -> None:
     biased = {"bias": (None, False, True)} if parts.fc_bias else {}
     check_neutral(config, {**NEUTRAL, **biased})
     if flag(config, "fc_norm") and flag(config, "norm_before_fc"):
-        raise CheckpointError("'fc_norm' and 'norm_before_fc' exclude one another")
+        raise CheckpointError("'fc_norm' and 'norm_before_fc' cannot both be true")
     nested = mapping(config, "transformer_layer_config")
     stated = positive_int(nested, "num_hidden_layers", parts.num_layers)
     if stated != parts.num_layers:
         raise CheckpointError(
-            f"'num_hidden_layers' {stated} within 'transformer_layer_config', and the tensors are "
-            f"of {parts.num_layers}"
+            f"'num_hidden_layers' within 'transformer_layer_config' is {stated}, but there are "
+            f"tensors of {parts.num_layers} layers"
         )
     if nested.get("model_type") == "qwen3" and not parts.qk_norm:
         raise CheckpointError("missing weights: midlayer.self_attn.q_norm.weight")
@@ -145,12 +145,12 @@ def mask_token(config: Mapping[str, Any], parts: Eagle3Parts, vocab_size: int) -
     stated = [config[name] for name in MASK_TOKENS if config.get(name) is not None]
     if not stated:
         raise CheckpointError(
-            "'mask_token_id' is missing: a P-EAGLE head reads it where a token is not known yet"
+            "'mask_token_id' is missing: a P-EAGLE head needs it in place of tokens that are not "
+            "known yet"
         )
     if type(stated[0]) is not int or not 0 <= stated[0] < vocab_size:
         raise CheckpointError(
-            f"'mask_token_id' must be an id below the vocabulary's {vocab_size}, found "
-            f"{shown(stated[0])}"
+            f"'mask_token_id' must be a token id below {vocab_size}, found {shown(stated[0])}"
         )
     return int(stated[0])
 
@@ -171,8 +171,8 @@ def sliding_windows(config: Mapping[str, Any], num_layers: int) -> tuple[int | N
     is_used = is_stated and flag(config, "use_sliding_window", default=first is None)
     if is_used and first not in (None, 0):
         raise CheckpointError(
-            f"'use_sliding_window' asks for a window, and 'max_window_layers' {shown(first)} "
-            "leaves the head's first layer without it; state 'layer_types'"
+            f"'use_sliding_window' is true, but 'max_window_layers' {shown(first)} leaves the "
+            "head's first layer without a window; set 'layer_types' to say which layers have one"
         )
     return (positive_int(config, "sliding_window") if is_used else None,) * num_layers
 
@@ -182,7 +182,7 @@ def _typed_windows(
 ) -> tuple[int | None, ...]:
     if len(layer_types) < num_layers:
         raise CheckpointError(
-            f"'layer_types' must be stated for each of the {num_layers} layers, found "
+            f"'layer_types' must have one entry for each of the {num_layers} layers, found "
             f"{shown(layer_types)}"
         )
     are_used = [kind == "sliding_attention" for kind in layer_types[:num_layers]]

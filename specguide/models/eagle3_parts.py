@@ -46,7 +46,7 @@ class Eagle3Parts:
         if "fc.weight" in names and f"{_FIRST_LAYER}hidden_norm.weight" not in names:
             raise CheckpointError(
                 f"'{_FIRST_LAYER}hidden_norm.weight' is missing, as in heads of EAGLE 1 and 2, "
-                "which are not supported; name the folder of an EAGLE-3 head"
+                "which are not supported; give the folder of an EAGLE-3 head"
             )
         return cls(
             embed_tokens="embed_tokens.weight" in names,

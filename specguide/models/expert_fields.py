@@ -33,7 +33,8 @@ def experts_shape(
     num_chosen = positive_int(fields, "num_experts_per_tok", num_chosen)
     if num_chosen > num_experts:
         raise CheckpointError(
-            f"'num_experts_per_tok' {num_chosen} is more than the {num_experts} experts"
+            f"'num_experts_per_tok' must be at most {num_experts}, the number of experts; found "
+            f"{num_chosen}"
         )
     return ExpertsShape(
         num_experts=num_experts,

@@ -96,7 +96,9 @@ def gguf_fields(path: Path) -> dict[str, Any]:
         stated = _of_architecture(header)
         head_sizes = {stated[name] for name in _HEAD_SIZES if name in stated}
         if len(head_sizes) > 1:
-            raise CheckpointError(f"heads of several sizes are not supported: {shown(head_sizes)}")
+            raise CheckpointError(
+                f"attention heads of several sizes are not supported: {shown(head_sizes)}"
+            )
         fields = {_FIELDS[name]: value for name, value in stated.items() if name in _FIELDS}
         if head_sizes:
             fields["head_dim"] = head_sizes.pop()
@@ -144,7 +146,9 @@ def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> 
         )
     if _ROPE_FACTORS in header.tensors:
         if kind != "none":
-            raise CheckpointError(f"{_ROPE_FACTORS} beside rope.scaling.type is not supported")
+            raise CheckpointError(
+                f"{_ROPE_FACTORS} together with rope.scaling.type is not supported"
+            )
         return {"rope_scaling": _of_factors(path, header)}
     return {} if kind == "none" else {"rope_scaling": {"rope_type": kind, **fields}}
 

@@ -105,8 +105,8 @@ def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str
         matrices.is_mxfp4 or matrices.scales is None
     ):
         raise CheckpointError(
-            f"{name}: gpt-oss is supported in mxfp4 and in bfloat16; take a checkpoint in one of "
-            "them, without 'quantization'"
+            f"{name}: gpt-oss is supported in mxfp4 and in bfloat16 only; use a checkpoint in one "
+            "of them, and leave quantization out"
         )
 
     def turned(tensor: Tensor) -> Tensor:

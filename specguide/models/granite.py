@@ -76,10 +76,12 @@ def read_hybrid(fields: Mapping[str, Any]) -> GraniteConfig:
     others = [kind for kind in kinds if kind not in ("attention", "full_attention")]
     if others:
         raise CheckpointError(
-            f"layers of kind {shown(others[0])} are not supported: only those with attention are"
+            f"layers of kind {shown(others[0])} are not supported; only attention layers are"
         )
     if fields.get("num_local_experts", 8) != 0:
-        raise CheckpointError("'num_local_experts' is supported for 0 alone: a dense model")
+        raise CheckpointError(
+            "'num_local_experts' must be 0: only dense models of this architecture are supported"
+        )
     max_positions = size(fields, "max_position_embeddings", 2048)
     has_rope = fields.get("position_embedding_type") == "rope"
     rope = RopeConfig.from_hf(fields, max_positions)

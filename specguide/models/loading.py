@@ -78,8 +78,8 @@ def load_decoder(
     config = read_config(folder, quantization, "transformers")
     if model_impl == "auto":
         warnings.warn(
-            f"{config.architecture} has no implementation of its own here: transformers' modules "
-            "run it, more slowly (model_impl)",
+            f"{config.architecture} has no native implementation here, so transformers' modules "
+            "run it, more slowly (see model_impl)",
             UserWarning,
             stacklevel=2,
         )
@@ -123,8 +123,8 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
     ):
         if is_set:
             raise InvalidParams(
-                f"transformers' modules run on one rank alone: leave {param} out, or take a model "
-                "of a family that runs natively",
+                "a model that is run by transformers' modules runs on one rank only: leave "
+                f"{param} out, or use a model with a native implementation",
                 param=param,
             )
 

@@ -69,8 +69,8 @@ class MtpLayout:
                 shared=(f"{behind}embed_tokens.", f"{behind}shared_head.head."),
             )
         raise CheckpointError(
-            f"holds no tensor '{_MODULE}*'; name the folder of a checkpoint with an MTP head "
-            "(SpecConfig.model, --head), or another method of speculation"
+            f"has no tensor '{_MODULE}*', so it holds no MTP head; give the folder of a checkpoint "
+            "with one (SpecConfig.model, --head), or use another method of speculation"
         )
 
     def is_of_others(self, name: str) -> bool:
@@ -120,14 +120,13 @@ class MtpHead:
         ):
             if size != target_size:
                 raise CheckpointError(
-                    f"the MTP head is for a target of {name} {size}, the target has {target_size}; "
-                    "name the folder of the head that was trained with it"
+                    f"the MTP head was made for a target with {name} {size}, and the target has "
+                    f"{target_size}; give the folder of the head that was trained with this target"
                 )
         if len(set(config.sliding_windows)) > 1:
             raise CheckpointError(
-                "'sliding_window' differs from layer to layer, and nothing says which window the "
-                "MTP head has; put its tensors into a folder of their own with 'layer_types' of "
-                "one kind"
+                "'layer_types' differ, and config.json does not say which of them the MTP head "
+                "has; put its tensors into a folder of their own, with 'layer_types' of one kind"
             )
         self.layout = layout
         self.target_norm = target.norm
@@ -264,8 +263,8 @@ def _layout(fields: Mapping[str, Any], names: Collection[str]) -> MtpLayout:
     layout = MtpLayout.of(names, positive_int(fields, "num_hidden_layers"))
     if num_modules > 1:
         raise CheckpointError(
-            f"'num_nextn_predict_layers' {num_modules}: one module that drafts every token is "
-            f"supported; put the tensors '{layout.prefix}*' into a folder of their own and state 1 "
-            "there"
+            f"'num_nextn_predict_layers' is {num_modules}, and only one module, which drafts every "
+            f"token, is supported; put the tensors '{layout.prefix}*' into a folder of their own, "
+            "and set it to 1 there"
         )
     return layout

@@ -149,7 +149,7 @@ def _architecture(model_type: str) -> str:
 
     known = {**MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, **_WITH_THREE_POSITIONS}
     if model_type not in known:
-        raise CheckpointError(f"its text model {shown(model_type)} is unknown")
+        raise CheckpointError(f"'model_type' {shown(model_type)} of its text model is unknown")
     return str(known[model_type])
 
 
@@ -172,8 +172,8 @@ def is_of_encoder(name: str) -> bool:
 def warn_of_encoders(folder: Path) -> None:
     """Warn that only the text model of a folder is served."""
     warnings.warn(
-        f"{folder} holds encoders of images or sound beside its text model: the text model alone "
-        "is loaded, and requests with images are refused",
+        f"{folder} holds encoders for images or sound beside its text model: only the text model "
+        "is loaded, and requests with images or sound are refused",
         UserWarning,
         stacklevel=3,
     )

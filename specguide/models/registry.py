@@ -119,12 +119,12 @@ def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) 
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "
-            "where the checkpoint is quantized, as its config.json says",
+            "for a checkpoint that is quantized already: config.json names its format",
             param="quantization",
         )
     if config.quantization != UNQUANTIZED:
         raise InvalidParams(
-            "the model is quantized already, as its config.json says: leave quantization out",
+            "the model is quantized already, according to its config.json: leave quantization out",
             param="quantization",
         )
     return replace(config, quantization=(ONLINE_HEADS if is_head else ONLINE)[quantization])
@@ -155,7 +155,7 @@ def _architecture(fields: Mapping[str, Any]) -> str:
         )
     known = next((name for name in architectures if name in FAMILIES), None)
     if known is None:
-        found = ", ".join(architectures) or "none stated"
+        found = ", ".join(architectures) or "none given"
         raise CheckpointError(
             f"architecture {shown(found)} is unknown; known: "
             f"{', '.join((*FAMILIES, *sorted(MULTIMODAL)))}"

@@ -135,7 +135,7 @@ class StoredSlice:
             except OSError as error:
                 raise CheckpointError(f"{self.path}: cannot be read: {error}") from None
             if num_read == 0:
-                raise CheckpointError(f"{self.path}: has become shorter while it was read")
+                raise CheckpointError(f"{self.path}: became shorter while it was read")
             done += num_read
 
 
@@ -195,13 +195,14 @@ def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
         return {str(name): _unpickled(tensor) for name, tensor in state.items()}
     except Exception as error:  # a damaged file can make the unpickler raise anything
         raise CheckpointError(
-            f"{path}: cannot be read as a file of plain tensors: {error}"
+            f"{path}: cannot be read as a pickled file of tensors: {error}"
         ) from None
 
 
 def _unpickled(tensor: Tensor) -> UnpickledTensor:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
         raise ValueError(
-            f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}"
+            f"has a sparse or quantized tensor, or one of a device: {tensor.layout}, "
+            f"{tensor.dtype}, {tensor.device}"
         )
     return UnpickledTensor(tensor)

@@ -81,15 +81,20 @@ def naming_model(architecture: str) -> AbstractContextManager[None]:
 def _why_unknown(fields: Mapping[str, Any]) -> str:
     names = shown(fields.get("architectures"))
     if fields.get("auto_map"):
-        return f"architecture {names} is code of the folder's own (remote code), which is not run"
+        return (
+            f"architecture {names} comes with Python code in the folder (remote code), which is "
+            "never run here"
+        )
     if fields.get("is_encoder_decoder"):
-        return f"architecture {names} has an encoder: decoder-only models are supported"
-    return f"architecture {names} is no causal language model of transformers"
+        return f"architecture {names} has an encoder: only decoder-only models are supported"
+    return f"architecture {names} is not a causal language model of transformers"
 
 
 def _check(stated: Any, architecture: str) -> None:
     if getattr(stated, "is_encoder_decoder", False):
-        raise CheckpointError(f"{architecture} has an encoder: decoder-only models are supported")
+        raise CheckpointError(
+            f"{architecture} has an encoder: only decoder-only models are supported"
+        )
     for kind in getattr(stated, "layer_types", None) or ():
         if any(other in kind for other in _OTHER_LAYERS):
             raise CheckpointError(f"layers of kind {shown(kind)} are not supported")
@@ -142,7 +147,8 @@ def _built(stated: Any, architecture: str, dtype: torch.dtype, max_positions: in
         )
     except Exception as error:  # each model's own code may raise anything
         raise CheckpointError(
-            f"it cannot be built with an attention of another's: {type(error).__name__}: {error}"
+            "it cannot be built with another implementation of attention: "
+            f"{type(error).__name__}: {error}"
         ) from None
     _check_experts(model)
     hold_frequencies(model, max_positions)

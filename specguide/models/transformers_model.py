@@ -97,7 +97,10 @@ class TransformersDecoder(Decoder):
         if self.config.quantization != UNQUANTIZED and len(self._projections) < len(
             self.config.layers
         ):
-            raise CheckpointError("its linear maps are no nn.Linear, so they cannot be quantized")
+            raise CheckpointError(
+                "its linear layers are no nn.Linear modules, so it cannot be quantized: use an "
+                "unquantized checkpoint, and leave quantization out"
+            )
         materialise(model, self.device, self.dtype)
 
     def _tied(self) -> set[str]:
@@ -173,8 +176,8 @@ class TransformersDecoder(Decoder):
         if state is None:
             raise CheckpointError(
                 f"{self.config.architecture} gives no hidden states before layer {layer}, which "
-                "the draft head reads: the model did not run that layer as a module. Take a head "
-                f"that reads layers 0 to {self.config.num_layers}, or decode without a head"
+                "the draft head reads: the model did not run that layer as a module. Use a head "
+                f"that reads layers 0 to {self.config.num_layers}, or run without a head"
             )
         return state
 
@@ -193,7 +196,8 @@ class TransformersDecoder(Decoder):
         except Exception as error:  # foreign code may raise anything
             with naming_model(self.config.architecture):
                 raise CheckpointError(
-                    f"its logits need more than hidden states: {type(error).__name__}: {error}"
+                    "its logits cannot be computed from hidden states alone: "
+                    f"{type(error).__name__}: {error}"
                 ) from None
 
     def has_cache_scales(self) -> bool:

@@ -61,9 +61,11 @@ class Recorder:
         CheckpointError for what the paged cache cannot do."""
         layer = getattr(module, "layer_idx", None)
         if not isinstance(layer, int):
-            raise CheckpointError("its attention does not say of which layer it is")
+            raise CheckpointError(
+                "its attention modules have no 'layer_idx', which is the number of their layer"
+            )
         if layer in self.layers:
-            raise CheckpointError(f"layer {layer} asks for attention twice")
+            raise CheckpointError(f"layer {layer} computes attention twice")
         _check_asked(query, value, asked)
         mask = asked["attention_mask"]
         scaling = asked.get("scaling")
@@ -83,14 +85,14 @@ def _check_asked(query: Tensor, value: Tensor, asked: dict[str, Any]) -> None:
     if asked.get("is_causal") is False:
         raise CheckpointError("its attention is not causal")
     if asked.get("softcap") is not None:
-        raise CheckpointError("its attention limits its scores ('softcap')")
+        raise CheckpointError("its attention scores are capped ('softcap'), which is not supported")
     odd = [
         name
         for name, it in asked.items()
         if isinstance(it, Tensor) and name not in _PASSED_ON and name != "attention_mask"
     ]
     if odd:
-        raise CheckpointError(f"its attention is given {odd[0]!r}, which is unknown")
+        raise CheckpointError(f"its attention takes {odd[0]!r}, which is unknown here")
 
 
 def attention(
@@ -156,8 +158,8 @@ def run_trial(model: Any, base: nn.Module, num_layers: int) -> tuple[LayerAttent
         raise
     except Exception as error:  # foreign code may raise anything for a tensor without values
         raise CheckpointError(
-            "it needs the values of tensors while it runs, or is otherwise not made for an "
-            f"attention of another's: {type(error).__name__}: {error}"
+            "it cannot run without the values of tensors, or not with another implementation of "
+            f"attention: {type(error).__name__}: {error}"
         ) from error
     missing = [layer for layer in range(num_layers) if layer not in paged.layers]
     if missing or len(masked.layers) != num_layers:

@@ -61,7 +61,7 @@ def read_ropes(
     ]
     if others:
         raise CheckpointError(
-            f"'rope_parameters' must be stated for {full.name} and {local.name}, found "
+            f"'rope_parameters' must have entries for {full.name} and {local.name} only, found "
             f"{shown(dict(by_kind))}"
         )
     length = size(fields, "max_position_embeddings", max_positions)

@@ -32,13 +32,11 @@ STORED_TYPES = {
 NUM_NAMED = 5
 _OF_QUANTIZED = (".qweight", ".weight_packed", ".weight_scale", ".weight_scale_inv", ".absmax")
 _QUANTIZED = (
-    "; some of them are quantized and config.json does not say so: state its 'quantization_config' "
+    "; some of them are quantized and config.json does not say so: add its 'quantization_config' "
     "(older folders have it in quantize_config.json or quant_config.json)"
 )
 _OUTPUT = "lm_head.weight"
-_UNTIED = (
-    "; where the model's output matrix is that of its embeddings, state 'tie_word_embeddings': true"
-)
+_UNTIED = "; if the model uses its embeddings as its output matrix, add 'tie_word_embeddings': true"
 _OF_MISTRAL = "consolidated"
 """Prefix of the names of files that contain the same weights once more, under Mistral's own
 names."""
@@ -58,7 +56,8 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
         missing = [name for name in shards if not is_file(folder / name)]
         if missing:
             raise CheckpointError(
-                f"{folder}: {INDEX_FILE} names files that are not there: {_some(missing)}"
+                f"{folder}: {INDEX_FILE} names files that are not in the folder: {_some(missing)}; "
+                "download them again"
             )
         outside = [
             name
@@ -67,7 +66,7 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
         ]
         if outside:
             raise CheckpointError(
-                f"{folder}: {INDEX_FILE} leads outside the folder: {_some(outside)}"
+                f"{folder}: {INDEX_FILE} names files outside the folder: {_some(outside)}"
             )
         return tuple(folder / name for name in shards)
     for name in (SINGLE_FILE, PICKLE_FILE) if pickle else (SINGLE_FILE,):
@@ -78,8 +77,8 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
         return tuple(others or without_index)
     is_pickled = any(folder.glob("*.bin")) or any(folder.glob("*.pth"))
     raise CheckpointError(
-        f"{folder}: holds no {SINGLE_FILE} and no {INDEX_FILE}"
-        + ("; transformers' save_pretrained makes them of its pickled files" if is_pickled else "")
+        f"{folder}: has neither {SINGLE_FILE} nor {INDEX_FILE}"
+        + ("; transformers' save_pretrained makes them from pickled files" if is_pickled else "")
     )
 
 
@@ -89,8 +88,8 @@ def _shards(path: Path) -> list[str]:
     weight_map = read_json(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointError(
-            f"{path}: cannot be read as an index of weights: 'weight_map' must be an object of "
-            f"files by tensor, found {shown(weight_map)}"
+            f"{path}: cannot be read as an index of weights: 'weight_map' must be an object "
+            f"from tensor names to files, found {shown(weight_map)}"
         )
     for name, shard in weight_map.items():
         if not isinstance(shard, str) or not shard.endswith(".safetensors"):
@@ -103,7 +102,9 @@ def _shards(path: Path) -> list[str]:
             or PurePosixPath(shard).is_absolute()
             or ".." in PurePosixPath(shard).parts
         ):
-            raise CheckpointError(f"{path}: 'weight_map' leads outside the folder: {shown(shard)}")
+            raise CheckpointError(
+                f"{path}: 'weight_map' names a file outside the folder: {shown(shard)}"
+            )
     return sorted(set(weight_map.values()))
 
 
@@ -176,8 +177,8 @@ def check_tied(
             for name, tensor in stored.items():
                 if rename(name) == _OUTPUT and not torch.equal(read(tensor).to(matrix), matrix):
                     raise CheckpointError(
-                        f"{path}: config.json ties the embeddings, but {name} is not equal to "
-                        f"{embedding.name}"
+                        f"{path}: config.json has 'tie_word_embeddings': true, but {name} is not "
+                        f"equal to {embedding.name}"
                     )
 
 
@@ -208,10 +209,10 @@ def _check(
         f"{problem}: {_some(names)}"
         for problem, names in (
             ("missing weights", missing),
-            ("weights left over", left_over),
+            ("weights that the model does not have", left_over),
             ("weights of the wrong shape", misshapen),
-            ("weights of a type that does not convert", mistyped),
-            ("weights there twice", twice),
+            ("weights of a type that cannot be converted", mistyped),
+            ("weights that are there twice", twice),
         )
         if names
     ]

@@ -23,7 +23,8 @@ def no_windows(fields: Mapping[str, Any]) -> Windows:
     is_used = flag(fields, "use_sliding_window")
     if window is not None and is_used:
         raise CheckpointError(
-            f"'use_sliding_window' with 'sliding_window' {window}: this architecture has no window"
+            f"'use_sliding_window' with 'sliding_window' {window} is not supported: this "
+            "architecture has no sliding window"
         )
     return _uniform(fields, None)
 
@@ -52,7 +53,9 @@ def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
             first = positive_int(fields, "max_window_layers", 28)
         layer_types = [_FULL] * min(first, num_layers) + [_SLIDING] * max(0, num_layers - first)
     elif window is None and _SLIDING in layer_types:
-        raise CheckpointError("'layer_types' asks for 'sliding_attention', but no window is in use")
+        raise CheckpointError(
+            "'layer_types' has 'sliding_attention', but 'sliding_window' is missing or not used"
+        )
     return windows_of(layer_types, window)
 
 

@@ -134,6 +134,6 @@ def test_a_window_that_the_architecture_does_not_have() -> None:
     assert config_of({**BASE, "sliding_window": 8}).sliding_windows == (None,) * 4
     with pytest.raises(
         CheckpointError,
-        match="'use_sliding_window' with 'sliding_window' 8: this architecture has no",
+        match="'use_sliding_window' with 'sliding_window' 8 is not supported: this",
     ):
         config_of({**BASE, "sliding_window": 8, "use_sliding_window": True})

@@ -82,14 +82,17 @@ def test_windows(settings: dict[str, Any], window: int | None) -> None:
 
 
 CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"vocab_size": 91}, "for a vocabulary of 91, the target has 90"),
-    ({"target_hidden_size": 32}, "for a target of hidden size 32, the target has 24"),
+    ({"vocab_size": 91}, "its vocabulary has 91 tokens, the target's 90"),
+    ({"target_hidden_size": 32}, "it expects hidden size 32, and the target has 24"),
     ({"draft_vocab_size": 91}, "'draft_vocab_size' 91 is more than 'vocab_size' 90"),
     ({"draft_vocab_size": 32}, r"d2t \(expected \[32\], found \[33\]\)"),
     ({"hidden_act": "gelu"}, r"config\.json: 'hidden_act' 'gelu' is not supported"),
     ({"fc_norm": True}, r"missing weights: fc_norm\.0\.weight, fc_norm\.1\.weight"),
     ({"norm_before_fc": True}, r"missing weights: input_norm\.weight"),
-    ({"fc_norm": True, "norm_before_fc": True}, "'fc_norm' and 'norm_before_fc' exclude"),
+    (
+        {"fc_norm": True, "norm_before_fc": True},
+        "'fc_norm' and 'norm_before_fc' cannot both be true",
+    ),
     ({"bias": True}, "'bias' True is not supported"),
     ({"nap_time": "noon"}, "'nap_time' 'noon' is unknown"),
     (
@@ -110,16 +113,16 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
             "eagle_aux_hidden_state_layer_ids": [1, 3, 5],
             "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 5]},
         },
-        "stated twice, and differently",
+        "the head reads twice, and differently",
     ),
     (
         {"aux_hidden_state_layer_ids": [1, 3, 5], "target_layer_ids": [1, 3, 5]},
-        "stated twice, and differently",
+        "the head reads twice, and differently",
     ),
     ({"target_layer_ids": 3}, "'target_layer_ids' must be a list of integers"),
     (
         {"target_layer_ids": [1, 2, 3], "num_aux_hidden_states": 4},
-        "'num_aux_hidden_states' 4 contradicts",
+        "'num_aux_hidden_states' is 4, but",
     ),
     ({"sliding_window": "x"}, "'sliding_window' must be an integer"),
     ({"layer_types": ["sliding_attention"]}, "'sliding_window' is missing"),
@@ -131,7 +134,7 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"logit_scale": 0.5}, "'logit_scale' 0.5 is not supported"),
     (
         {"eagle_config": {"use_last_layernorm": False}},
-        r"weights left over: norm\.weight",
+        r"weights that the model does not have: norm\.weight",
     ),
     ({"eagle_config": {"feature_scale": 2.0}}, "'feature_scale' 2.0 is unknown"),
     ({"eagle_config": 3}, "'eagle_config' must be a JSON object, found 3"),
@@ -141,10 +144,10 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"parallel_drafting": True}, "missing weights: mask_hidden"),
     ({"architectures": ["DFlashDraftModel"]}, "'DFlashDraftModel' is not supported as a draft"),
     ({"eagle_aux_hidden_state_layer_ids": [-9, 1, 2]}, "inputs of layers -2, 1, 2 of the target"),
-    ({"target_layer_ids": [-2, 1, 2]}, "of which -1 is the embeddings"),
+    ({"target_layer_ids": [-2, 1, 2]}, "or -1 for the embeddings"),
     (
         {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
-        "'dynamic' is supported up to the head's 16 positions",
+        "'dynamic' is supported up to its 16 positions",
     ),
     ({"attention_bias": True}, r"missing weights: midlayer\.self_attn\.k_proj\.bias"),
 ]
@@ -170,9 +173,9 @@ WEIGHT_FAULTS: list[tuple[Callable[[Weights], object], str]] = [
     (set_item("d2t", 0, -1), r"d2t\[0\] = -1 leads to target id -1"),
     (
         lambda weights: weights.update(d2t=weights["d2t"] + torch.arange(33)),
-        "holds offsets|to 2 draft ids|t2d",
+        "must hold offsets|maps 2 draft ids|t2d",
     ),
-    (lambda weights: weights["d2t"].__setitem__(5, weights["d2t"][4] - 1), "to 2 draft ids"),
+    (lambda weights: weights["d2t"].__setitem__(5, weights["d2t"][4] - 1), "maps 2 draft ids to"),
     (
         lambda weights: weights["t2d"].logical_not_(),
         r"t2d\[0\] is (True|False), but d2t says that target id 0 is ",
@@ -181,10 +184,13 @@ WEIGHT_FAULTS: list[tuple[Callable[[Weights], object], str]] = [
         lambda weights: weights.update(t2d=weights["t2d"][:-1]),
         r"t2d \(expected \[90\], found \[89\]\)",
     ),
-    (lambda weights: weights.update(d2t=weights["d2t"].float()), r"does not convert: d2t \(F32\)"),
+    (
+        lambda weights: weights.update(d2t=weights["d2t"].float()),
+        r"cannot be converted: d2t \(F32\)",
+    ),
     (
         lambda weights: weights.pop("d2t"),
-        "'d2t' is missing: the head's vocabulary of 33 is a part of the target's 90",
+        "'d2t' is missing: a head with 33 of the target's 90 tokens",
     ),
     (lambda weights: weights.pop("lm_head.weight"), r"missing weights: lm_head\.weight"),
     (lambda weights: weights.pop("fc.weight"), r"missing weights: fc\.weight"),
@@ -195,7 +201,7 @@ WEIGHT_FAULTS: list[tuple[Callable[[Weights], object], str]] = [
     ),
     (
         lambda weights: weights.update({"layers.1.mlp.up_proj.weight": torch.ones(2)}),
-        r"left over: layers\.1\.mlp\.up_proj\.weight",
+        r"does not have: layers\.1\.mlp\.up_proj\.weight",
     ),
     (
         lambda weights: weights.update({"layers.0.hidden_norm.weight": torch.ones(24)}),
@@ -236,7 +242,7 @@ def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
         Eagle3Head.load(tmp_path, target)
     save_head(tmp_path, CONFIG, random_head(CONFIG))
     with pytest.raises(
-        InvalidParams, match=r"runs where its target does, on cpu in torch\.float32"
+        InvalidParams, match=r"the device and in the dtype of its target, cpu and torch\.float32"
     ):
         Eagle3Head.load(tmp_path, target, "cpu", torch.bfloat16)
     path = tmp_path / "model.safetensors"

@@ -154,10 +154,20 @@ def test_experts_in_fp8_are_the_folder_of_their_numbers(
 @pytest.mark.parametrize(
     ("family", "settings", "method", "message"),
     [
-        (QWEN3_MOE, {**SHARED, "moe_intermediate_size": 32}, "mxfp4", "not supported in this form"),
+        (
+            QWEN3_MOE,
+            {**SHARED, "moe_intermediate_size": 32},
+            "mxfp4",
+            "not supported in this format",
+        ),
         (GPT_OSS, GPT_OSS_SETTINGS, "fp8", "gpt-oss is supported in mxfp4 and in bfloat16"),
         (GPT_OSS, GPT_OSS_SETTINGS, "mxfp4", "48 input features, and mxfp4 needs a multiple of 32"),
-        (MIXTRAL, {}, "bitsandbytes", "'bitsandbytes'.* is not supported; known: "),
+        (
+            MIXTRAL,
+            {},
+            "bitsandbytes",
+            "'bitsandbytes'.* has no 'quant_method' that is supported; supported: ",
+        ),
     ],
 )
 def test_what_experts_are_not_held_in_is_refused(

@@ -109,7 +109,9 @@ def test_a_draft_head_is_rounded_as_it_is_read(method: str, quantization: str) -
 
 
 def test_without_a_model_there_is_nothing_to_round() -> None:
-    with pytest.raises(InvalidParams, match=r"'ngram' has no model: leave spec\.quantization out"):
+    with pytest.raises(
+        InvalidParams, match=r"'ngram' uses no draft head or model: leave spec\.quantization out"
+    ):
         SpecConfig("ngram", quantization="fp8")
     with pytest.raises(InvalidParams, match="'fp7' is unknown; known: "):
         LLM(spec=SpecConfig("eagle3", quantization="fp7"))
@@ -118,7 +120,7 @@ def test_without_a_model_there_is_nothing_to_round() -> None:
 @pytest.mark.parametrize(
     ("quantization", "message"),
     [
-        ("awq", "'awq' is unknown; known: .* leave it out where the checkpoint is"),
+        ("awq", "'awq' is unknown; known: .* leave it out for a checkpoint that is"),
         ("fp8", "is quantized al"),
     ],
 )
@@ -142,7 +144,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     message = str(caught.value)
     assert "missing weights: model.layers.0.mlp.up_proj.weight_scale;" in message
     assert "o_proj.weight_scale (expected [128, 1], found [256, 1])" in message
-    assert "type that does not convert: model.layers.1.mlp.up_proj.weight (F32)" in message
+    assert "type that cannot be converted: model.layers.1.mlp.up_proj.weight (F32)" in message
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ NVFP4 = with_group(
     [
         ({**COMPRESSED, "format": "nvfp4-pack-quantized"}, "'nvfp4-pack-quantized' of 'group_0'"),
         (NVFP4, "format 'nvfp4-pack-quantized' of 'group_0' is not supported"),
-        ({**COMPRESSED, "config_groups": {}}, "states no 'config_groups'"),
+        ({**COMPRESSED, "config_groups": {}}, "has no 'config_groups'"),
         ({**COMPRESSED, "config_groups": {"a": 1}}, "'a' must be a JSON object"),
         ({**COMPRESSED, "sparsity_config": {"format": "sparse"}}, "'sparsity_config' .* not supp"),
         ({**COMPRESSED, "rotation": "hadamard"}, "'rotation' 'hadamard' is unknown"),
@@ -216,10 +218,10 @@ NVFP4 = with_group(
         ({**COMPRESSED, "ignore": "lm_head"}, "'ignore' must be a list of names"),
         ({**COMPRESSED, "ignore": ["re:("]}, "pattern 're:\\(' has a"),
         (weights_with(num_bits=4), "'weights' are not symmetric"),
-        (weights_with(strategy="group"), "weights by 'group'"),
+        (weights_with(strategy="group"), "weights with the strategy 'group'"),
         (weights_with(hue=1), "'weights': 'hue' is unknown"),
         (with_group(input_activations=None), "without fp8 'input_activations'"),
-        (with_group(output_activations={}), "'output_activations' are not supported"),
+        (with_group(output_activations={}), "'output_activations' must be null"),
         (
             with_group(
                 weights={**GROUP["weights"], "strategy": "block", "block_structure": "64x2"}
@@ -269,7 +271,9 @@ def test_the_first_name_of_a_compression(tmp_path: Path) -> None:
 def test_maps_of_one_matrix_are_held_alike() -> None:
     ignore = ["model.layers.0.self_attn.k_proj"]
     config = config_of(LLAMA | {"quantization_config": {**COMPRESSED, "ignore": ignore}})
-    message = "'model.layers.0.self_attn.q_proj' and 'model.layers.0.self_attn.k_proj' are read as"
+    message = (
+        "'model.layers.0.self_attn.q_proj' and 'model.layers.0.self_attn.k_proj' are loaded as"
+    )
     with pytest.raises(CheckpointError, match=message):
         Decoder.skeleton(config)
 
@@ -304,7 +308,7 @@ def test_names_count_for_more_than_the_class_linear() -> None:
 def test_blocks_that_would_be_cut_are_refused() -> None:
     stated = FORMATS["fp8 block"].config
     for settings, message in (
-        ({"intermediate_size": 192}, "features 192 to 384 of a matrix are a map"),
+        ({"intermediate_size": 192}, "features 192 to 384 of a matrix are a projection"),
         ({"hidden_size": 192}, "'model.layers.0.mlp.gate_proj' has 192 input features"),
     ):
         config = config_of(LLAMA | settings | {"quantization_config": stated})

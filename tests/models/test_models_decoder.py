@@ -188,7 +188,7 @@ def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
 def test_more_positions_than_the_model_has(tmp_path: Path) -> None:
     random_model(LLAMA).save_pretrained(tmp_path)
     assert Decoder.load(tmp_path, max_positions=16).max_positions == 16
-    with pytest.raises(InvalidParams, match="max_model_len 129 is more than the 128 positions"):
+    with pytest.raises(InvalidParams, match="max_model_len must be at most 128"):
         Decoder.load(tmp_path, max_positions=129)
 
 

@@ -164,16 +164,20 @@ def test_the_target_is_a_qwen2_in_all_but_name(folder: Path, target: Decoder) ->
 
 
 FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
-    ({"vocab_size": 91}, lambda weights: None, "for a target of vocabulary 91, the target has 90"),
+    (
+        {"vocab_size": 91},
+        lambda weights: None,
+        "for a target with vocabulary 91, and the target has 90",
+    ),
     (
         {"hidden_size": 28},
         lambda weights: None,
-        "for a target of hidden size 28, the target has 24; name the folder",
+        "for a target with hidden size 28, and the target has 24; give the folder",
     ),
     (
         {"num_nextn_predict_layers": 2},
         lambda weights: None,
-        "'num_nextn_predict_layers' 2: one module .* state 1 there",
+        "'num_nextn_predict_layers' is 2, and only one module, .* set it to 1 there",
     ),
     (
         {"num_nextn_predict_layers": 0},
@@ -188,13 +192,12 @@ FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
     (
         {"architectures": ["LlamaForCausalLM"], "attention_bias": False},
         lambda weights: None,
-        r"left over: model\.mtp_layers\.0\.self_attn\.k_proj\.bias",
+        r"does not have: model\.mtp_layers\.0\.self_attn\.k_proj\.bias",
     ),
     (
         {},
         lambda weights: weights.clear() or weights.update(other=torch.ones(1)),
-        r"holds no tensor 'model\.mtp_layers\.0\.\*'; name the folder of a checkpoint with an MTP "
-        r"head",
+        r"has no tensor 'model\.mtp_layers\.0\.\*', so it holds no MTP head; give the folder",
     ),
     ({"nap_time": "noon"}, lambda weights: None, "'nap_time' 'noon' is unknown"),
     (
@@ -205,7 +208,7 @@ FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
     (
         {},
         lambda weights: weights.update({"model.mtp_layers.1.input_proj.weight": torch.ones(2)}),
-        r"left over: model\.mtp_layers\.1\.input_proj\.weight",
+        r"does not have: model\.mtp_layers\.1\.input_proj\.weight",
     ),
 ]
 
@@ -246,5 +249,5 @@ def test_layers_behind_the_last_that_nothing_tells_of_are_left_over(
 ) -> None:
     stored = load_file(folder / "model.safetensors")
     save_head(tmp_path, CONFIG, {**stored, "model.layers.4.enorm.weight": torch.ones(24)})
-    with pytest.raises(CheckpointError, match=r"left over: model\.layers\.4\.enorm\.weight"):
+    with pytest.raises(CheckpointError, match=r"does not have: model\.layers\.4\.enorm\.weight"):
         Decoder.load(tmp_path)

@@ -1,4 +1,4 @@
-"""Folders with encoders of images: the text model alone is loaded, and says so."""
+"""Folders with encoders of images: only the text model is loaded, and says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specguide.models.multimodal import text_name
 
 @torch.inference_mode()
 def logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
-    with pytest.warns(UserWarning, match="the text model alone is loaded"):
+    with pytest.warns(UserWarning, match="only the text model is loaded"):
         decoder = load_decoder(folder)
     sequences = Sequences(1, len(ids))
     cache = sequences.cache(decoder.config)

@@ -76,22 +76,24 @@ def test_missing_and_left_over_weights_are_named(folder: Path) -> None:
         Decoder.load(folder)
     message = str(caught.value)
     assert "missing weights: lm_head.weight, model.layers.1.self_attn.k_proj.weight" in message
-    assert "weights left over: model.layers.0.self_attn.q_proj.bias" in message
+    assert "weights that the model does not have: model.layers.0.self_attn.q_proj.bias" in message
     assert str(folder) in message
 
 
 def test_an_output_matrix_that_is_the_embeddings_is_to_be_stated(folder: Path) -> None:
     rewrite(folder, lambda weights: weights.pop("lm_head.weight"))
-    with pytest.raises(CheckpointError, match=r"missing .*; .* state 'tie_word_embeddings': true"):
+    with pytest.raises(CheckpointError, match=r"missing .*; .* add 'tie_word_embeddings': true"):
         Decoder.load(folder)
 
 
 def test_folders_of_another_form_are_told_by_it(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is not a folder; name the folder that holds it"):
+    with pytest.raises(
+        CheckpointError, match="is not a folder; give the folder that holds this file"
+    ):
         Decoder.load(folder / "model.safetensors")
     for name, message in (
-        ("snapshots", "name the folder within its 'snapshots'"),
-        ("params.json", "take the model in Hugging Face's format"),
+        ("snapshots", "give the folder within its 'snapshots'"),
+        ("params.json", "download the model in Hugging Face's format"),
     ):
         (tmp_path / name / name).mkdir(parents=True)
         with pytest.raises(CheckpointError, match=message):
@@ -122,7 +124,7 @@ def test_integer_weights_are_refused(folder: Path) -> None:
         ),
     )
     with pytest.raises(
-        CheckpointError, match=r"does not convert: model\.layers\.0\.mlp\.up_proj\.weight \(I8\)"
+        CheckpointError, match=r"cannot be converted: model\.layers\.0\.mlp\.up_proj\.weight \(I8\)"
     ):
         Decoder.load(folder)
 
@@ -149,7 +151,7 @@ def test_a_tied_head_may_be_there_if_it_is_the_same(tmp_path: Path) -> None:
     assert torch.equal(decoder.lm_head.weights.weight, weights["lm_head.weight"])
     rewrite(tmp_path, lambda weights: weights["lm_head.weight"].add_(1.0))
     with pytest.raises(
-        CheckpointError, match=r"ties the embeddings, but lm_head\.weight is not equal"
+        CheckpointError, match=r"has 'tie_word_embeddings': true, but lm_head\.weight is not equal"
     ):
         Decoder.load(tmp_path)
 
@@ -179,11 +181,13 @@ def test_shards(folder: Path) -> None:
 
     save_file({name: weights[name] for name in names[:2]}, folder / "b.safetensors")
     with pytest.raises(
-        CheckpointError, match=f"missing weights: .*weights there twice: {names[0]}"
+        CheckpointError, match=f"missing weights: .*weights that are there twice: {names[0]}"
     ):
         Decoder.load(folder)
     (folder / "b.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"names files that are not there: b\.safetensors"):
+    with pytest.raises(
+        CheckpointError, match=r"names files that are not in the folder: b\.safetensors"
+    ):
         Decoder.load(folder)
     (folder / "model.safetensors.index.json").write_text('{"weight_map": 3}')
     with pytest.raises(
@@ -197,11 +201,11 @@ def test_folders_without_weights(folder: Path, tmp_path: Path) -> None:
         Decoder.load(tmp_path / "nowhere")
     (folder / "model.safetensors").unlink()
     with pytest.raises(
-        CheckpointError, match=r"holds no model\.safetensors and no model\.safetensors\.index\.json"
+        CheckpointError, match=r"has neither model\.safetensors nor model\.safetensors\.index\.json"
     ):
         Decoder.load(folder)
     (folder / "pytorch_model-00001-of-00002.bin").touch()
-    with pytest.raises(CheckpointError, match="save_pretrained makes them of its pickled files"):
+    with pytest.raises(CheckpointError, match="save_pretrained makes them from pickled files"):
         Decoder.load(folder)
 
 
@@ -225,7 +229,7 @@ def test_a_file_that_git_has_not_fetched_is_said_to_be_one(name: str, folder: Pa
     (folder / name).write_text(
         "version https://git-lfs.github.com/spec/v1\noid sha256:5f\nsize 9\n"
     )
-    with pytest.raises(CheckpointError, match=f"{name}: is a pointer of Git LFS"):
+    with pytest.raises(CheckpointError, match=f"{name}: is a Git LFS pointer"):
         Tokenizer.from_folder(folder) if name == "tokenizer.json" else Decoder.load(folder)
 
 
@@ -245,7 +249,7 @@ def test_pickled_weights_hold_tensors_only(tmp_path: Path) -> None:
     for make_fault in faults:
         make_fault()
         with (
-            pytest.raises(CheckpointError, match="cannot be read as a file of plain tensors"),
+            pytest.raises(CheckpointError, match="cannot be read as a pickled file of tensors"),
             open_weights(path),
         ):
             pass

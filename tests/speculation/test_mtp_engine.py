@@ -57,7 +57,7 @@ def test_a_head_in_deepseeks_style_changes_no_token(folders, mtp_head, tmp_path)
 
 def test_a_head_in_its_targets_folder(tmp_path):
     folder = tiny.save_target(tmp_path)
-    with pytest.raises(CheckpointError, match="holds no tensor"):
+    with pytest.raises(CheckpointError, match="holds no MTP head"):
         LLM(folder, spec="mtp")
     config = json.loads((folder / "config.json").read_text()) | {"num_nextn_predict_layers": 1}
     save_head(folder, config, load_file(folder / "model.safetensors") | random_mtp(config))

@@ -57,9 +57,9 @@ RUN: dict[str, dict[str, Any]] = {
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "Bloom": ({}, "does not attend through transformers' attention interface"),
-    "DiffLlama": ({}, "layer 0 asks for attention twice"),
-    "Falcon": ({}, "cannot be built with an attention of another's"),
-    "Gemma2": ({"head_dim": 16}, "limits its scores"),
+    "DiffLlama": ({}, "layer 0 computes attention twice"),
+    "Falcon": ({}, "cannot be built with another implementation of attention"),
+    "Gemma2": ({"head_dim": 16}, "attention scores are capped"),
     "Mamba": ({}, "layers of kind 'linear_attention' are not supported"),
     "MiniCPM3": ({}, "values have another size than keys"),
     "Qwen2Moe": (
