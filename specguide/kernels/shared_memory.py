@@ -68,7 +68,7 @@ def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
         descriptor = os.memfd_create("specguide", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, num_bytes)
     except OSError as cause:
-        raise RuntimeError(f"the system gives no memory that processes share: {cause}") from cause
+        raise RuntimeError(f"cannot create memory that processes share: {cause}") from cause
     return _pinned(descriptor, num_bytes), f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
@@ -78,7 +78,7 @@ def of_another_process(file: str, num_bytes: int) -> Tensor:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except OSError as cause:
-        raise RuntimeError(f"another rank's memory cannot be opened: {cause}") from cause
+        raise RuntimeError(f"cannot open the shared memory of another rank: {cause}") from cause
     return _pinned(descriptor, num_bytes)
 
 
@@ -92,6 +92,6 @@ def _pinned(descriptor: int, num_bytes: int) -> Tensor:
         cudart: Any = torch.cuda.cudart()
         result = int(cudart.cudaHostRegister(tensor.data_ptr(), num_bytes, portable_and_mapped))
         if result != 0:
-            raise RuntimeError(f"CUDA does not pin memory that processes share, error {result}")
+            raise RuntimeError(f"CUDA cannot pin memory that processes share (error {result})")
         memory.address = tensor.data_ptr()
     return tensor

@@ -81,7 +81,10 @@ def have_scales(layers: Sequence[CacheScales]) -> bool:
     of only some layers."""
     unknown = [layer.prefix for layer in layers if not layer.are_known]
     if unknown and len(unknown) < len(layers):
-        raise CheckpointError(f"the scales of cached keys and values are missing: {unknown[0]}*")
+        raise CheckpointError(
+            "some layers have scales for the KV cache (k_scale, v_scale), but they are missing for "
+            f"{unknown[0]}*"
+        )
     return not unknown
 
 

@@ -159,8 +159,8 @@ class Experts:
             held = range(ranks.rank * num_held, (ranks.rank + 1) * num_held)
         elif shape.has_bias:
             raise InvalidParams(
-                "features of experts with biases are not divided among ranks: give each rank whole "
-                "experts (enable_expert_parallel), or leave tensor_parallel_size out",
+                "experts with biases cannot be cut among ranks: set enable_expert_parallel, which "
+                "gives each rank whole experts, or leave tensor_parallel_size out",
                 param="tensor_parallel_size",
             )
         else:

@@ -139,9 +139,9 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
     )
     if not divides or (shape != wanted and name.endswith(".g_idx")):
         raise CheckpointError(
-            f"{name} of shape {list(shape)} cannot be cut among {ranks.size} ranks in the form in "
-            "which the checkpoint holds it: take another tensor_parallel_size, or a checkpoint "
-            "that is not quantized"
+            f"{name} of shape {list(shape)} cannot be cut among {ranks.size} ranks in the format "
+            "of the checkpoint: set another tensor_parallel_size, or use a checkpoint that is not "
+            "quantized"
         )
 
 
@@ -153,7 +153,7 @@ def _check_sections(name: str, there: int, size: int, sections: Sequence[Section
     is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)
     if not is_cut or size != sum(it.size // (each * it.ranks.size) for it in sections):
         raise CheckpointError(
-            f"{name} holds parts of {sizes} features, which cannot be cut among "
-            f"{sections[0].ranks.size} ranks in the form in which the checkpoint holds them: take "
-            "another tensor_parallel_size, or a checkpoint that is not quantized"
+            f"{name} has parts of {sizes} features, which cannot be cut among "
+            f"{sections[0].ranks.size} ranks in the format of the checkpoint: set another "
+            "tensor_parallel_size, or use a checkpoint that is not quantized"
         )

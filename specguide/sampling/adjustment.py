@@ -39,8 +39,8 @@ def adjustment_of(
         outside = [token for token in getattr(params, name) or () if token >= vocab_size]
         if outside:
             raise InvalidParams(
-                f"{name} has token {outside[0]}, which is not an id of this model's {vocab_size} "
-                "tokens",
+                f"{name} has token {outside[0]}, which is not a token id of this model, which has "
+                f"the ids 0 to {vocab_size - 1}",
                 param=name,
             )
     sequences = _spellings(params.bad_words, tokenizer, vocab_size)
@@ -88,10 +88,12 @@ def _spellings(
         if max(sequence) < vocab_size
         and not any(sequence[start:] in sequences for start in range(1, len(sequence)))
     ]
-    if sum(len(sequence) > 1 for sequence in found) > MAX_SEQUENCES:
+    num_long = sum(len(sequence) > 1 for sequence in found)
+    if num_long > MAX_SEQUENCES:
         raise InvalidParams(
-            f"bad_words are {len(found)} sequences of tokens, words with and without a space "
-            f"before them; at most {MAX_SEQUENCES} can be of several tokens: give fewer words",
+            f"bad_words has {num_long} sequences of several tokens, where each word counts with "
+            f"and without a space before it; at most {MAX_SEQUENCES} are supported: give fewer "
+            "words",
             param="bad_words",
         )
     return found

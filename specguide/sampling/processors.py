@@ -117,5 +117,5 @@ def _checked(result: object, shape: torch.Size) -> Tensor:
             f"{list(result.shape)}"
         )
     if bool(result.isnan().all()):
-        raise ValueError("it must return numbers; all that it returned is NaN")
+        raise ValueError("it must return numbers; every logit that it returned is NaN")
     return result

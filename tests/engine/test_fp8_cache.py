@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[dict[str, Tensor], str]] = {
     "negative": (scales(NAMES["ModelOpt"], -1.0), r"k_scale must be a finite number > 0, found -1"),
     "both at once": (
         {"model.layers.0.self_attn.kv_scale": torch.ones(1)},
-        r"cached keys and values are missing: model\.layers\.1\.self_attn\.",
+        r"are missing for model\.layers\.1\.self_attn\.",
     ),
     "by head": (
         {"model.layers.0.self_attn.k_scale": torch.ones(2)},
@@ -101,7 +101,7 @@ FAULTS: dict[str, tuple[dict[str, Tensor], str]] = {
     ),
     "one layer": (
         {f"model.layers.0.self_attn.{name}": torch.ones(()) for name in ("k_scale", "v_scale")},
-        r"cached keys and values are missing: model\.layers\.1\.self_attn\.",
+        r"are missing for model\.layers\.1\.self_attn\.",
     ),
 }
 

@@ -161,5 +161,5 @@ def test_a_method_that_is_not_known_names_those_that_are(folder: Path, tmp_path:
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "quip"}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"quip.* is not supported; known: .*toy_int8"):
+    with pytest.raises(CheckpointError, match=r"quip.* that is supported; supported: .*toy_int8"):
         LLM(tmp_path)

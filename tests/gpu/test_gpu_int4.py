@@ -54,7 +54,7 @@ def test_columns_of_experts_in_an_order_are_refused(tmp_path: Path) -> None:
 
 def test_experts_in_float32_are_refused(tmp_path: Path) -> None:
     int4_checkpoints.save_mixture(tmp_path, "gptq")
-    with pytest.raises(InvalidParams, match="experts of 4 bits do not run on a GPU in float32"):
+    with pytest.raises(InvalidParams, match="4-bit experts do not run on a GPU in float32"):
         Decoder.load(tmp_path, device="cuda", dtype=torch.float32)
 
 

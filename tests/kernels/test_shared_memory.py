@@ -40,5 +40,5 @@ def test_it_goes_with_its_last_part():
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(RuntimeError, match="another rank's memory cannot be opened"):
+    with pytest.raises(RuntimeError, match="cannot open the shared memory of another rank"):
         of_another_process("", 64)

@@ -86,8 +86,8 @@ class Attempts:
         except Exception as error:
             self._is_refused = True
             warnings.warn(
-                f"the faster kernel of {self._work} does not compile with this version of Triton, "
-                f"another one runs: {error}",
+                f"the faster kernel for {self._work} does not compile with this version of Triton, "
+                f"so a slower one is used: {error}",
                 stacklevel=2,
             )
             return None

@@ -49,7 +49,7 @@ _OF_FEW = Tile(64, 2, (96, 128))
 _OF_FEW_GATED = Tile(64, 4, (96, 112), is_gated=True)
 _NARROW = Tile(128, 2, (112, 152))
 _WIDE = Tile(128, 4, (96, 112))
-_attempts = hopper.Attempts("weights of 4 bits")
+_attempts = hopper.Attempts("4-bit weights")
 
 
 def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:

@@ -27,7 +27,7 @@ _FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
 _REGISTERS = {8: 80, 16: 80, 32: 96, 64: 96}
 """Registers per thread, by rows: so few that other kernels find some. The warps that multiply take
 most registers of the warps that only copy."""
-_attempts = hopper.Attempts("products of few rows")
+_attempts = hopper.Attempts("matrix products of few rows")
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
     method = stated.get("quant_method")
     if not isinstance(method, str) or method not in QUANTIZATIONS:
         raise CheckpointError(
-            f"'quantization_config' {shown(dict(stated))} is not supported; known: "
-            f"{', '.join(QUANTIZATIONS)}"
+            f"'quantization_config' {shown(dict(stated))} has no 'quant_method' that is supported; "
+            f"supported: {', '.join(QUANTIZATIONS)}"
         )
     return QUANTIZATIONS[method](stated)
 

@@ -61,7 +61,7 @@ class ModuleList:
         for entry in entries:
             if entry.count("*") > _MOST_WILDCARDS:
                 raise CheckpointError(
-                    f"{shown(entry)} has more than {_MOST_WILDCARDS} '*', the most that are known"
+                    f"{shown(entry)} has more than {_MOST_WILDCARDS} '*', which is not supported"
                 )
         return cls(frozenset(entries), wildcards=tuple(entries), parts=tuple(entries))
 
@@ -104,9 +104,9 @@ class ByName:
         for other in others:
             if found[other] != found[first]:
                 raise CheckpointError(
-                    f"{shown(first)} and {shown(other)} are read as one matrix, and "
-                    "'quantization_config' holds them differently: list both or none of them as "
-                    "not quantized"
+                    f"{shown(first)} and {shown(other)} are loaded as one matrix, but "
+                    "'quantization_config' quantizes them differently: list both or none of them "
+                    "as not quantized"
                 )
         return found[first]
 

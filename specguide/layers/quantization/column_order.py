@@ -56,8 +56,8 @@ class ColumnOrder:
                 self.matrix.words.copy_(pack_words(numbers, size))
             elif not torch.equal(self.columns, columns):
                 raise CheckpointError(
-                    "orders columns otherwise than another map that is read into the same matrix: "
-                    "that is not supported"
+                    "has another order of columns than a projection that is loaded into the same "
+                    "matrix, which is not supported"
                 )
         return self.columns
 

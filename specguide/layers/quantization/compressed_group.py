@@ -92,7 +92,9 @@ class Group:
         """The group that an entry states. Raises CheckpointError for invalid fields, and for
         quantized outputs."""
         if stated.get("output_activations") is not None:
-            raise CheckpointError("'output_activations' are not supported: only null is")
+            raise CheckpointError(
+                "'output_activations' must be null: quantized outputs are not supported"
+            )
         return cls(
             name=name,
             format=_word(stated, "format", None) or default_format,
@@ -116,7 +118,7 @@ def _word(stated: Mapping[str, Any], name: str, default: str | None) -> str | No
     if value is None or value is False:
         return default
     if not isinstance(value, str):
-        raise CheckpointError(f"{name!r} must be a word, found {shown(value)}")
+        raise CheckpointError(f"{name!r} must be a string, found {shown(value)}")
     return value.lower()
 
 
@@ -140,5 +142,7 @@ def _block(value: Any) -> tuple[int, ...] | None:
         return None
     sizes = value.split("x") if isinstance(value, str) else value
     if not isinstance(sizes, list) or len(sizes) != 2 or not all(str(s).isdecimal() for s in sizes):
-        raise CheckpointError(f"'block_structure' must be two sizes, found {shown(value)}")
+        raise CheckpointError(
+            f"'block_structure' must be a list of two sizes, found {shown(value)}"
+        )
     return tuple(int(size) for size in sizes)

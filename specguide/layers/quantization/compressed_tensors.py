@@ -52,7 +52,7 @@ def read(stated: Mapping[str, Any]) -> Quantization:
     if not groups and stated.get("kv_cache_scheme"):
         return UNQUANTIZED  # only the cache is quantized
     if not groups:
-        raise CheckpointError("'quantization_config' states no 'config_groups'")
+        raise CheckpointError("'quantization_config' has no 'config_groups'")
     named = [group for group in groups if _LINEAR not in group.targets]
     others = [group for group in groups if _LINEAR in group.targets]
     choices = tuple(
@@ -71,8 +71,8 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
             raise CheckpointError(f"'quantization_config': {shown(name)} {shown(value)} {known}")
     if stated.get("quantization_status") not in _STATUSES:
         raise CheckpointError(
-            f"'quantization_status' {shown(stated['quantization_status'])} is not supported: the "
-            "checkpoint must be saved as 'compressed'"
+            f"'quantization_status' {shown(stated['quantization_status'])} is not supported: save "
+            "the checkpoint as 'compressed'"
         )
 
 

@@ -38,7 +38,8 @@ class ExpertWeights:
         experts."""
         if not self.experts:
             raise CheckpointError(
-                "'quantization_config': this architecture's experts are not supported in this form"
+                "'quantization_config': the experts of this architecture are not supported in this "
+                "format"
             )
         return self.experts[expert].rows(start, stop).destinations()
 
@@ -82,7 +83,7 @@ def separate_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) ->
     """Weights of experts that are computed one after another. Raises CheckpointError on a GPU."""
     if specs[0].device.type == "cuda":
         raise CheckpointError(
-            "'quantization_config': experts in this form are supported on a CPU alone; take a "
-            "checkpoint of the model in bfloat16, fp8, or int4 whose columns are in order"
+            "'quantization_config': experts in this format run only on a CPU; on a GPU, use a "
+            "checkpoint in bfloat16, in fp8, or in int4 whose columns are in order"
         )
     return ExpertWeights(tuple(quantization.create_weights(spec) for spec in specs))

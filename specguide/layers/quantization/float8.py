@@ -155,8 +155,8 @@ class Float8Weights(Float8Products):
         which would need scales of its own."""
         if not self.has_whole_rows:
             raise CheckpointError(
-                "maps whose outputs are summed in one matrix (experts) are not supported in fp8: "
-                "list them as not quantized"
+                "expert projections that are summed in one matrix are not supported in fp8: use a "
+                "checkpoint that lists them as not quantized"
             )
         destinations = self._weight_destinations()
         if self.bias is not None:
@@ -255,7 +255,7 @@ def check_device(device: torch.device) -> None:
     """Raise CheckpointError for a GPU that cannot multiply float8."""
     if not has_float8(device):
         raise CheckpointError(
-            "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: take the "
+            "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: use the "
             "model in bfloat16"
         )
 
@@ -272,7 +272,7 @@ def _largest_of_all(static_scale: Tensor, *, is_used: bool) -> Destination:
         if is_used and float(finite(stored)) <= 0:
             raise CheckpointError(
                 f"must be more than 0, found {float(stored)}: inputs are divided by it; quantize "
-                "the model again, with samples that reach this map"
+                "the model again, with calibration samples that reach this projection"
             )
         return torch.maximum(static_scale, stored.to(static_scale))
 

@@ -130,6 +130,6 @@ def _num_blocks(spec: MatrixSpec) -> tuple[int, int]:
 def _check_begin(start: int, stop: int) -> None:
     if start % BLOCK:
         raise CheckpointError(
-            f"features {start} to {stop} of a matrix are a map of their own, and fp8 in blocks "
-            f"needs each map to begin at a multiple of {BLOCK}"
+            f"features {start} to {stop} of a matrix are a projection of their own, and fp8 in "
+            f"blocks needs each projection to begin at a multiple of {BLOCK}"
         )

@@ -63,7 +63,8 @@ def of_group(group: Group) -> Quantization:
     is_known = inputs.strategy == "tensor" or (inputs.strategy == "token" and inputs.is_dynamic)
     if weights.strategy not in _STORED or not is_known:
         raise CheckpointError(
-            f"weights by {weights.strategy!r} with inputs by {inputs.strategy!r} are not supported"
+            f"weights with the strategy {weights.strategy!r} and inputs with the strategy "
+            f"{inputs.strategy!r} are not supported together"
         )
     return Float8(_STORED[weights.strategy], has_static_inputs=not inputs.is_dynamic)
 
@@ -72,8 +73,9 @@ def _blocks_of_group(weights: Arguments, inputs: Arguments) -> Quantization:
     is_grouped = inputs.strategy == "group" and inputs.group_size == BLOCK and inputs.is_dynamic
     if weights.block != _BLOCKS or not is_grouped:
         raise CheckpointError(
-            f"blocks of {shown(weights.block)} with inputs by {inputs.strategy!r} are not "
-            f"supported: only {_BLOCKS} with dynamic groups of {BLOCK}"
+            f"weights in blocks of {shown(weights.block)} and inputs with the strategy "
+            f"{inputs.strategy!r} are not supported together: only blocks of {_BLOCKS} with inputs "
+            f"in dynamic groups of {BLOCK}"
         )
     return Float8Blocks("weight_scale")
 

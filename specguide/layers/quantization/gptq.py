@@ -77,7 +77,7 @@ class Gptq(Int4):
             shape,
             torch.int32,
             lambda stored: bool((self._zero_numbers(stored) == SYMMETRIC_ZERO).all()),
-            f"has zeros other than {SYMMETRIC_ZERO}, though 'quantization_config' states 'sym'",
+            f"has zeros other than {SYMMETRIC_ZERO}, though 'sym' is true in 'quantization_config'",
         )
 
     def _zero_numbers(self, stored: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def _trivial_groups(weights: Int4Weights) -> Destination:
         (num_columns,),
         torch.int32,
         lambda stored: torch.equal(stored.cpu().long(), torch.arange(num_columns) // size),
-        "orders columns, though 'quantization_config' states no 'desc_act'",
+        "reorders columns, though 'desc_act' is not true in 'quantization_config'",
     )
 
 
@@ -138,8 +138,8 @@ def _ignored(stated: Mapping[str, Any]) -> ModuleList:
     for rule in rules:
         if not rule.startswith(_EXCEPT):
             raise CheckpointError(
-                f"GPTQ's 'dynamic' {shown(rule)} is not supported: only {_EXCEPT!r}, modules that "
-                "are not quantized"
+                f"GPTQ's 'dynamic' {shown(rule)} is not supported: only rules that begin with "
+                f"{_EXCEPT!r}, for modules that are not quantized"
             )
     patterns = [f"re:{rule.removeprefix(_EXCEPT)}" for rule in rules]
     own = () if flag(stated, "lm_head") else ("lm_head",)

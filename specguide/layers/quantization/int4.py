@@ -70,9 +70,9 @@ class Int4Weights(ProjectionWeights):
         if not is_whole and (start % size or stop % size or self.order is not None):
             order = "" if self.order is None else " in the order of the inputs"
             raise CheckpointError(
-                f"maps whose outputs are summed in one matrix (experts) of 4 bits must have a "
-                f"multiple of {size} input features{order}, found {stop - start}: list them as not "
-                "quantized"
+                "expert projections that are summed in one 4-bit matrix must have a multiple of "
+                f"{size} input features{order}, found {stop - start}: use a checkpoint that lists "
+                "them as not quantized"
             )
         return replace(self, matrix=matrix.columns(start, stop), bias=None)
 
@@ -149,7 +149,8 @@ class Int4(ABC):
         num = len(specs)
         if spec.device.type == "cuda" and spec.dtype == torch.float32:
             raise InvalidParams(
-                "experts of 4 bits do not run on a GPU in float32: take 'bfloat16' or 'float16'",
+                "4-bit experts do not run on a GPU in float32: set dtype to 'bfloat16' or "
+                "'float16'",
                 param="dtype",
             )
         bias = torch.empty(num, spec.out_features, dtype=spec.dtype, device=spec.device)
@@ -183,7 +184,7 @@ def check_int4(num_bits: int, group_size: int | None) -> None:
     supports."""
     if num_bits != _MOST_BITS:
         raise CheckpointError(
-            f"integer weights of {num_bits} bits are not supported: only of {_MOST_BITS}"
+            f"integer weights of {num_bits} bits are not supported: only {_MOST_BITS} bits are"
         )
     if group_size is not None and group_size not in _SMALL_GROUPS and group_size % WIDEST_PLANE:
         raise CheckpointError(
@@ -242,6 +243,7 @@ def num_words(num_features: int, what: str) -> int:
     `what`, if the last word would not be full."""
     if num_features % 8:
         raise CheckpointError(
-            f"{num_features} {what} features cannot be packed by 8: list the map as not quantized"
+            f"{num_features} {what} features cannot be packed, since they are not a multiple of 8: "
+            "use a checkpoint that lists this projection as not quantized"
         )
     return num_features // 8
