@@ -75,7 +75,7 @@ class ChatTemplate:
         taken = next((name for name in variables if name in self._reserved), None)
         if taken is not None:
             raise InvalidParams(
-                f"{taken} is not a variable that chat_template_kwargs may set",
+                f"chat_template_kwargs must not set {taken}, which is set by the engine itself",
                 param=f"chat_template_kwargs.{taken}",
             )
         if not variables or client is not None:
@@ -138,7 +138,8 @@ class ChatTemplate:
     def _check(self) -> None:
         if self.text is None:
             raise InvalidParams(
-                "this model has no chat template; give it a plain prompt", param="messages"
+                "this model has no chat template; give a plain prompt instead of messages",
+                param="messages",
             )
 
     def _source(self, values: Mapping[str, Any]) -> _Source:
@@ -183,7 +184,8 @@ def up_to_final_message(
     text, found, rest = render({**values, "messages": [*before, marked]}).rpartition(mark)
     if not found:
         raise InvalidParams(
-            "the chat template leaves the last message's content out, which is to be continued",
+            "the chat template leaves out the content of the last message, so it cannot be "
+            "continued (continue_final_message)",
             param="messages",
         )
     return text if rest.startswith(" ") else text.rstrip()

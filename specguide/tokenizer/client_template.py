@@ -67,7 +67,7 @@ class ClientTemplate:
             answer = json.loads(written)
         except ValueError:
             raise self._refused(
-                f"it needs more than {self.max_bytes >> 20} MiB or {self.timeout_s:g} s"
+                f"it needs more than {self.max_bytes >> 20} MiB of memory or {self.timeout_s:g} s"
             ) from None
         if "error" in answer:
             raise self._refused(answer["error"])

@@ -29,7 +29,7 @@ def plain_messages(messages: Any) -> list[dict[str, Any]]:
     content is unchanged. Raises InvalidParams that names what is invalid."""
     if not isinstance(messages, Sequence) or isinstance(messages, (str, bytes)):
         raise InvalidParams(
-            f"a conversation is a list of messages, found {type(messages).__name__}",
+            f"messages must be a list of messages, found {type(messages).__name__}",
             param="messages",
         )
     return [_plain(message, f"messages[{index}]") for index, message in enumerate(messages)]
@@ -63,7 +63,10 @@ def text_of(content: Any, param: str, between: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise InvalidParams("content must be a text or a list of text parts", param=param)
+        raise InvalidParams(
+            f"content must be a text or a list of text parts, found {type(content).__name__}",
+            param=param,
+        )
     texts = []
     for index, part in enumerate(content):
         text = _told(part)

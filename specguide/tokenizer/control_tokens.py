@@ -124,7 +124,8 @@ class ControlTokens:
             )
         except StopIteration:
             raise InvalidParams(
-                "the messages have every private-use character of Unicode; leave one out",
+                "the messages use every private-use character of Unicode, and one must be free to "
+                "mark texts; leave one of them out",
                 param="messages",
             ) from None
         ends = {

@@ -49,8 +49,8 @@ class Detokenizers:
         fused = steps[kinds.index("Fuse") :] if "Fuse" in kinds else []
         if any(step["type"] == "Strip" and step["stop"] for step in fused):
             raise CheckpointError(
-                "the tokenizer's decoder trims the end of a text, which cannot be given token by "
-                "token"
+                "the tokenizer's decoder strips the end of a text ('Strip' with 'stop'), which is "
+                "not supported: such a text cannot be given token by token"
             )
         self._pieces: _BytePieces | _TextPieces = (
             _BytePieces(backend)

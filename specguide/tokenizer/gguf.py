@@ -70,9 +70,9 @@ def _kind(path: Path, header: GgufHeader) -> str | None:
     kind = header.metadata.get("tokenizer.ggml.pre")
     if kind not in PIECES:
         warnings.warn(
-            f"{path}: tokenizer.ggml.pre {shown(kind)} is unknown: text may be cut into other "
-            "pieces than the model has learned from, and have other tokens; a folder with the "
-            "model's own tokenizer.json has the right ones",
+            f"{path}: tokenizer.ggml.pre {shown(kind)} is unknown, so a text may get other tokens "
+            "than in the training of the model; to be safe, use the model's original folder, with "
+            "its tokenizer.json",
             UserWarning,
             stacklevel=2,
         )

@@ -105,13 +105,13 @@ def _answer(written: str) -> dict[str, str]:
         job = json.loads(written)
         text = environment().from_string(job["template"]).render(**job["values"])
     except MemoryError:
-        return {"error": "it needs more memory than it may have"}
+        return {"error": "it needs more memory than it is allowed"}
     except Exception as error:
         return {"error": (str(error) or type(error).__name__)[:500]}
     if len(text) > job["max_chars"]:
         return {
-            "error": f"it wrote {len(text)} characters, and no prompt has more than "
-            f"{job['max_chars']}"
+            "error": f"it wrote a prompt of {len(text)} characters, and at most "
+            f"{job['max_chars']} are allowed"
         }
     return {"text": text}
 

@@ -37,7 +37,8 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
             continue
         if token_id >= size:
             raise CheckpointError(
-                f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids"
+                f"the tokenizer has the token id {token_id} ({token!r}), but the model has only "
+                f"{size} ids: use the tokenizer of the model"
             )
         is_special = token_id in special_ids or (token_id in added and added[token_id].special)
         if not is_special and token != unknown:
@@ -55,11 +56,12 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     if not kinds or not set(kinds) <= _SENTENCEPIECE_STEPS:
         raise CheckpointError(
             f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
-            "the SentencePiece kind; the bytes of its tokens are not known"
+            "the SentencePiece kind, and so not supported: the bytes of its tokens are not known"
         )
     if "Strip" in kinds and "Fuse" not in kinds[: kinds.index("Strip")]:
         raise CheckpointError(
-            "the tokenizer's decoder strips tokens before it fuses them; their bytes are not known"
+            "the tokenizer's decoder strips tokens before it fuses them, which is not supported: "
+            "their bytes are not known"
         )
     replacements = [
         _replacement(step) for step in steps if step["type"] in ("Replace", "Metaspace")
@@ -91,7 +93,8 @@ def _replacement(step: dict[str, Any]) -> tuple[str, str]:
     pattern = step["pattern"].get("String")
     if pattern is None:
         raise CheckpointError(
-            f"the tokenizer's decoder replaces by {step['pattern']}, which is not a plain string"
+            f"the tokenizer's decoder replaces {step['pattern']}, which is not supported: only a "
+            "plain string is"
         )
     return pattern, step["content"]
 

@@ -63,7 +63,8 @@ class Tokenizer:
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
             raise CheckpointError(
-                f"{folder}: has no tokenizer.json, and none can be made from what it has"
+                f"{folder}: has no tokenizer.json, and no other files to make one from; copy the "
+                "tokenizer files of the model there"
             )
         if chat.chat_template is None:  # older multimodal folders have it in a separate file
             beside = read_if_there(folder / "chat_template.json")
@@ -113,7 +114,7 @@ class Tokenizer:
             return list(one.ids)
         except TypeError:
             raise InvalidParams(
-                f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt"
+                f"{text[:40]!r} … is not valid Unicode, so it cannot be tokenized", param="prompt"
             ) from None
         except Exception as error:  # a plain Exception for a character that the vocabulary lacks
             raise InvalidParams(
@@ -234,11 +235,13 @@ class Tokenizer:
     def _vocabulary(self, size: int) -> Vocabulary:
         if not self.eos_token_ids:
             raise CheckpointError(
-                "the tokenizer has no end token; state 'eos_token_id' in generation_config.json"
+                "the tokenizer has no end token; set 'eos_token_id' in generation_config.json"
             )
         outside = [token for token in self.eos_token_ids if not 0 <= token < size]
         if outside:
-            raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
+            raise CheckpointError(
+                f"end token {outside[0]} ('eos_token_id') is outside the vocabulary of {size}"
+            )
         spelled = token_bytes(self._backend, size, frozenset(self.eos_token_ids))
         added = self._backend.get_added_tokens_decoder().items()
         special = {

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 # skipped.
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
 _VOCABULARIES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
-_NO_VOCABULARY = "it has no tokenizer.json, nor another vocabulary; copy the model's own there"
+_NO_VOCABULARY = (
+    "it has no tokenizer.json and no other vocabulary file; copy the tokenizer files of the model "
+    "there"
+)
 _SENTENCEPIECE = (
     "its tokenizer.model needs the `sentencepiece` package (pip install sentencepiece), unless the "
     "folder has a tokenizer.json"

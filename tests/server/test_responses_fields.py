@@ -83,7 +83,11 @@ NESTED = json.loads("[" * 600 + "]" * 600)
             "guided_regex",
             "each constrain",
         ),
-        ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools", "may set"),
+        (
+            {"chat_template_kwargs": {"tools": []}},
+            "chat_template_kwargs.tools",
+            "must not set tools",
+        ),
     ],
 )
 def test_what_is_refused(http, change, param, words):

@@ -37,7 +37,12 @@ from live_server import KEY
             "tool_choice",
             "names 'x'",
         ),
-        ({"chat_template_kwargs": {"tools": []}}, 400, "chat_template_kwargs.tools", "may set"),
+        (
+            {"chat_template_kwargs": {"tools": []}},
+            400,
+            "chat_template_kwargs.tools",
+            "must not set tools",
+        ),
         ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name", "two tools"),
         (
             {"tools": [WEATHER] * 601},
@@ -106,7 +111,7 @@ def test_what_forbids_all_that_may_follow_is_the_clients_mistake(http, field):
     for told in (error.json()["error"], event["error"]):
         kinds = told["type"], told["param"], told["code"]
         assert kinds == ("invalid_request_error", field, "nothing_left")
-        assert f"let {field} leave a token" in told["message"]
+        assert f"change {field} so that a token may follow" in told["message"]
 
 
 @pytest.mark.parametrize("depth", [150, 700, 5000])

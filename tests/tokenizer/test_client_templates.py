@@ -69,7 +69,7 @@ def test_a_client_s_template_makes_what_the_model_s_would() -> None:
         ("{{ raise_exception('no robots') }}", "no robots"),
         ("{% if %}", "Expected an expression"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe|undefined"),
-        ("{{ 'x' * 20000 }}", "wrote 20000 characters"),
+        ("{{ 'x' * 20000 }}", "wrote a prompt of 20000 characters"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
         ("{% set ns = namespace(__class__=1) %}", "has no"),
         ("{{ 'x' * 10 ** 12 }}", "memory"),

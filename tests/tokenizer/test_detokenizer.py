@@ -116,5 +116,5 @@ def test_text_that_cannot_be_known_token_by_token() -> None:
     backend.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
     )
-    with pytest.raises(CheckpointError, match="trims the end of a text"):
+    with pytest.raises(CheckpointError, match="strips the end of a text"):
         Tokenizer(backend).detokenizer()
