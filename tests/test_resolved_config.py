@@ -80,7 +80,7 @@ def test_auto_is_adaptive_and_a_tree_counts_its_depth():
 
 def test_auto_without_head_and_guides_is_refused_as_suffix_is():
     asked = EngineConfig(spec=SpecConfig("auto"), guide=None)
-    with pytest.raises(InvalidParams, match="guide=None leaves these out") as refused:
+    with pytest.raises(InvalidParams, match="engine with guide=None does not have") as refused:
         resolve(asked, CPU)
     assert refused.value.param == "spec"
     resolved = resolve(asked, GPU)

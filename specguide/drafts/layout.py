@@ -125,14 +125,16 @@ class ProposedChain(DraftLayout):
 
     def check_unguided(self) -> None:
         raise InvalidParams(
-            "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
+            "forced tokens and lookup drafts always follow the grammar: leave guided_drafts True "
+            "with them",
             param="guided_drafts",
         )
 
     def check_without_guides(self) -> None:
         raise InvalidParams(
-            "forced tokens and lookups are proposed by the grammar's callbacks, and guide=None "
-            "leaves these out: take drafts of a head or model alone, or keep the guides",
+            "forced tokens and lookup drafts are proposed by the grammar callbacks, which an "
+            "engine with guide=None does not have: use a draft head or model without forced "
+            "tokens, or build the engine with guides",
             param="spec",
         )
 
@@ -140,8 +142,8 @@ class ProposedChain(DraftLayout):
 def _checked(name: str, number: int | None, most: int) -> int:
     if number is not None and number > most:
         raise InvalidParams(
-            f"speculation.{name} may be at most {most} with this engine's drafts, found {number}: "
-            "ask for fewer or build the engine with more",
+            f"speculation.{name} must be at most {most} in this engine, found {number}: lower it, "
+            "or build the engine with more drafts",
             param=f"speculation.{name}",
         )
     return most if number is None else number

@@ -52,8 +52,8 @@ class DraftMethod:
         to come between them."""
         if self.in_one_pass and num_forced:
             raise InvalidParams(
-                f"method {self.name!r} makes all its drafts in one pass, before it is known what "
-                "is forced between them: leave num_forced_tokens 0",
+                f"method {self.name!r} makes all its drafts in one pass, so no forced tokens can "
+                "be put between them: set num_forced_tokens to 0",
                 param="num_forced_tokens",
             )
 

@@ -71,23 +71,27 @@ class TreeShape(ABC):
         self._check_size()
         if not method.has_model:
             raise InvalidParams(
-                f"a draft tree needs a draft head or model, and method {method.name!r} has none",
+                f"a draft tree needs a draft head or model, and method {method.name!r} has none: "
+                "leave tree out",
                 param="tree",
             )
         if method.in_one_pass:
             raise InvalidParams(
-                f"method {method.name!r} makes all its drafts in one pass, one behind the other: "
-                "leave tree out",
+                f"method {method.name!r} makes all its drafts in one pass, as a chain: leave tree "
+                "out",
                 param="tree",
             )
         if method.has_own_trees:
             raise InvalidParams(
-                f"method {method.name!r} has trees of its own: leave tree out, or name the method",
+                f"method {method.name!r} chooses the draft tree itself: leave tree out, or set "
+                "another method",
                 param="tree",
             )
         if num_forced:
             raise InvalidParams(
-                "forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree"
+                "forced tokens work only with chains: set num_forced_tokens to 0, or leave tree "
+                "out",
+                param="tree",
             )
 
     def _check_size(self) -> None:
@@ -99,10 +103,12 @@ class TreeShape(ABC):
         ):
             if found > most:
                 raise InvalidParams(
-                    f"a draft tree may have {most} {name}, found {found}", param="tree"
+                    f"a draft tree may have at most {most} {name}, found {found}", param="tree"
                 )
         if expansion.num_nodes < 2:
-            raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
+            raise InvalidParams(
+                "a draft tree needs at least one draft besides the golden token", param="tree"
+            )
         self._check_drafts(expansion)
 
     def _check_drafts(self, expansion: TreeExpansion) -> None:
@@ -113,14 +119,14 @@ class TreeShape(ABC):
         ):
             if width > end - begin:
                 raise InvalidParams(
-                    f"a draft tree has {end - begin} drafts at level {depth}, of which it cannot "
-                    f"expand {width}",
+                    f"a draft tree has only {end - begin} drafts at level {depth}, so it cannot "
+                    f"expand {width} of them",
                     param="tree",
                 )
         if expansion.num_nodes - 1 > expansion.num_candidates:
             raise InvalidParams(
-                f"a draft tree with {expansion.num_candidates} drafts has no {expansion.num_nodes} "
-                "nodes",
+                f"a draft tree with {expansion.num_candidates} drafts cannot have "
+                f"{expansion.num_nodes} nodes: at most {expansion.num_candidates + 1}",
                 param="tree",
             )
 
@@ -143,11 +149,14 @@ class DraftTree(TreeShape):
 
     def __post_init__(self) -> None:
         if not self.parents or self.parents[0] != -1:
-            raise InvalidParams("node 0 is the golden token, its parent is -1", param="tree")
+            raise InvalidParams(
+                "parents must begin with -1: node 0 is the golden token, which has no parent",
+                param="tree",
+            )
         for node, parent in enumerate(self.parents[1:], start=1):
             if not 0 <= parent < node:
                 raise InvalidParams(
-                    f"node {node} has parent {parent}; a parent comes before its children",
+                    f"node {node} has parent {parent}, but a parent must come before its children",
                     param="tree",
                 )
 
@@ -166,11 +175,11 @@ class DraftTree(TreeShape):
         paths = [(), *sorted((tuple(path) for path in choices), key=lambda path: (len(path), path))]
         index = {path: node for node, path in enumerate(paths)}
         if len(index) < len(paths):
-            raise InvalidParams("a path of the tree is empty or comes twice", param="tree")
+            raise InvalidParams("a path of the draft tree is empty or is given twice", param="tree")
         for path in paths[1:]:
             if path[:-1] not in index:
                 raise InvalidParams(
-                    f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree",
+                    f"path {list(path)} has no parent: add the path {list(path[:-1])}",
                     param="tree",
                 )
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))

@@ -190,9 +190,9 @@ def test_a_tree_of_another_shape_changes_no_token(folders, plain, number):
 @pytest.mark.parametrize(
     ("widths", "num_nodes", "words"),
     [
-        ((1,) * 17, 12, "may have 16 levels, found 18"),
-        ((2, 5), 6, "has 4 drafts at level 2, of which it cannot expand 5"),
-        ((2,), 8, "with 6 drafts has no 8 nodes"),
+        ((1,) * 17, 12, "may have at most 16 levels, found 18"),
+        ((2, 5), 6, "has only 4 drafts at level 2, so it cannot expand 5"),
+        ((2,), 8, "with 6 drafts cannot have 8 nodes"),
     ],
 )
 def test_a_tree_that_there_cannot_be_is_refused(widths, num_nodes, words):

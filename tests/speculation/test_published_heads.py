@@ -62,9 +62,9 @@ def test_no_layout_changes_a_token(folders, heads, plain, layout, options):
 
 
 def test_a_method_of_the_other_kind_is_refused(folders, heads):
-    with pytest.raises(CheckpointError, match="name the method 'peagle'"):
+    with pytest.raises(CheckpointError, match="use the method 'peagle'"):
         LLM(folders[0], spec=SpecConfig("eagle3", heads["P-EAGLE"]))
-    with pytest.raises(CheckpointError, match="name the method 'eagle3'"):
+    with pytest.raises(CheckpointError, match="use the method 'eagle3'"):
         LLM(folders[0], spec=SpecConfig("peagle", heads["two layers"]))
     with pytest.raises(InvalidParams, match=r"needs the folder of a head.*model=folder"):
         LLM(folders[0], spec="peagle")

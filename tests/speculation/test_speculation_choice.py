@@ -112,8 +112,8 @@ def test_unguided_drafts_of_one_request_may_be_of_any_tokens(folders):
 @pytest.mark.parametrize(
     ("choice", "word"),
     [
-        (Speculation(4), "num_draft_tokens may be at most 3"),
-        (Speculation(0, 9), "num_forced_tokens may be at most 8"),
+        (Speculation(4), "num_draft_tokens must be at most 3"),
+        (Speculation(0, 9), "num_forced_tokens must be at most 8"),
     ],
 )
 def test_more_than_the_engine_makes_is_refused(folders, choice, word):
@@ -131,7 +131,7 @@ def test_guided_drafts_of_an_engine_without_them_are_refused(folders):
     (out,) = llm.generate(
         "ab", SamplingParams(max_tokens=4, speculation=Speculation(guided_drafts=True))
     )
-    assert isinstance(out.error, InvalidParams) and "among all tokens" in str(out.error)
+    assert isinstance(out.error, InvalidParams) and "guided_drafts=False" in str(out.error)
     llm.close()
 
 

@@ -206,9 +206,9 @@ def test_few_pages(folders, models):
     [
         (dict(method="ngram", tree=DynamicTree()), "has none"),
         (dict(num_forced_tokens=4, tree=DynamicTree()), "forced"),
-        (dict(tree=DraftTree((-1,))), "needs a draft"),
-        (dict(tree=DraftTree((-1, *[0] * 20))), "may have 16 children"),
-        (dict(tree=DraftTree.chain(17)), "may have 16"),
+        (dict(tree=DraftTree((-1,))), "needs at least one draft"),
+        (dict(tree=DraftTree((-1, *[0] * 20))), "may have at most 16 children"),
+        (dict(tree=DraftTree.chain(17)), "may have at most 16"),
     ],
 )
 def test_what_trees_cannot_do_is_said(spec, words):
