@@ -22,10 +22,10 @@ def _names(config: type[Any]) -> set[str]:
 _OF_CACHE = _names(CacheConfig)
 _PARAMETERS = (_names(EngineConfig) | _OF_CACHE | {"guide_backend"}) - {"transfer"}
 _ELSEWHERE = (
-    (SamplingParams, "a request says it: SamplingParams({}=…)"),
-    (SpecConfig, "take spec=SpecConfig({}=…)"),
-    (GuideConfig, "take guide=GuideConfig({}=…)"),
-    (TransferConfig, "take LLM.of(EngineConfig(transfer=TransferConfig({}=…)))"),
+    (SamplingParams, "give it with each request: SamplingParams({}=…)"),
+    (SpecConfig, "use spec=SpecConfig({}=…)"),
+    (GuideConfig, "use guide=GuideConfig({}=…)"),
+    (TransferConfig, "use LLM.of(EngineConfig(transfer=TransferConfig({}=…)))"),
 )
 """Where a name belongs that LLM does not have."""
 
@@ -50,7 +50,7 @@ def check_call(others: Mapping[str, Any]) -> None:
     rest."""
     for name in without_others(OTHER_CALL_OPTIONS, others, str):
         is_sampled = name in _names(SamplingParams)
-        remedy = f": take params=SamplingParams({name}=…)" if is_sampled else ""
+        remedy = f": use params=SamplingParams({name}=…)" if is_sampled else ""
         raise TypeError(f"LLM has no parameter {name!r} of a call{remedy}")
 
 

@@ -21,19 +21,25 @@ from specguide.other_engines.options import OTHER_OPTIONS
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     **OTHER_OPTIONS,
     **dict.fromkeys(("served_model_name", "collect_detailed_traces"), NOTHING),
-    "otlp_traces_endpoint": OtherOption("take `specguide serve --otlp-traces-endpoint`"),
-    "spec_method": OtherOption("take spec=SpecConfig(…), or spec with its method's name"),
-    **dict.fromkeys(("head", "draft_model"), OtherOption("take spec=SpecConfig(model=…)")),
-    "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
-    "override_generation_config": OtherOption("requests say how they are sampled", EMPTY),
+    "otlp_traces_endpoint": OtherOption("use `specguide serve --otlp-traces-endpoint`"),
+    "spec_method": OtherOption("use spec=SpecConfig(…), or spec with its method's name"),
+    **dict.fromkeys(("head", "draft_model"), OtherOption("use spec=SpecConfig(model=…)")),
+    "generation_config": OtherOption(
+        "give the sampling parameters with each request, as SamplingParams", ("vllm",)
+    ),
+    "override_generation_config": OtherOption(
+        "give the sampling parameters with each request, as SamplingParams", EMPTY
+    ),
     **dict.fromkeys(("override_pooler_config", "pooler_config"), OtherOption(TEXT_ONLY)),
-    "logits_processors": OtherOption("requests have them, as SamplingParams(logits_processors=…)"),
-    "kv_transfer_config": OtherOption("take LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
+    "logits_processors": OtherOption(
+        "give them with each request, as SamplingParams(logits_processors=…)"
+    ),
+    "kv_transfer_config": OtherOption("use LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
     "structured_outputs_config": OtherOption(
-        "take {guide_backend} or guide=GuideConfig(max_whitespace=…)", EMPTY
+        "use {guide_backend} or guide=GuideConfig(max_whitespace=…)", EMPTY
     ),
     "guided_decoding_disable_any_whitespace": OtherOption(
-        "take guide=GuideConfig(max_whitespace=0)", OFF
+        "use guide=GuideConfig(max_whitespace=0)", OFF
     ),
     "guided_decoding_disable_additional_properties": OtherOption(
         "write additionalProperties: false into the schema", OFF
@@ -48,11 +54,15 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "request_id": OtherOption("outputs are in the order of the prompts"),
     "lora_request": OtherOption(NO_ADAPTERS),
     "prompt_token_ids": OtherOption("give them as {prompts}"),
-    "priority": OtherOption("the prompts of a call run alike", ("0", *EMPTY)),
-    "tokenization_kwargs": OtherOption("a prompt may be token ids of your own", EMPTY),
+    "priority": OtherOption(
+        "all prompts of a call have the same priority: leave it out", ("0", *EMPTY)
+    ),
+    "tokenization_kwargs": OtherOption(
+        "to tokenize in your own way, give token ids as the prompt", EMPTY
+    ),
     "chat_template": OtherOption(OWN_TOKENIZER),
     "add_generation_prompt": OtherOption(
-        "the chat template begins an answer: take continue_final_message to go on with one",
+        "the chat template always begins an answer: to continue one, use continue_final_message",
         ("true",),
     ),
 }
@@ -88,74 +98,81 @@ _GUIDES = {
 OTHER_SAMPLING: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_SAMPLING, NOTHING),
     "skip_special_tokens": OtherOption(
-        "special tokens are never part of a text: read token_ids", ("true",)
+        "special tokens are never part of the text: read them from token_ids", ("true",)
     ),
     "best_of": OtherOption("ask for {n} samples", ("1",)),
-    "use_beam_search": OtherOption("there are no beams: ask for {n} samples", OFF),
-    "truncate_prompt_tokens": OtherOption("a prompt is never cut: give a shorter one"),
-    "flat_logprobs": OtherOption("logprobs are in one form: leave it out", OFF),
-    "logprob_token_ids": OtherOption("likeliest tokens are told: take {logprobs}", EMPTY),
-    "thinking_token_budget": OtherOption("take reasoning=Reasoning(max_tokens=…)"),
+    "use_beam_search": OtherOption("beam search is not supported: ask for {n} samples", OFF),
+    "truncate_prompt_tokens": OtherOption("a prompt is never truncated: give a shorter one"),
+    "flat_logprobs": OtherOption("logprobs have only one form: leave it out", OFF),
+    "logprob_token_ids": OtherOption(
+        "only the likeliest tokens are reported: use {logprobs}", EMPTY
+    ),
+    "thinking_token_budget": OtherOption("use reasoning=Reasoning(max_tokens=…)"),
     "repetition_detection": OtherOption(
-        "take {repetition_penalty}, {frequency_penalty} or {max_tokens}"
+        "use {repetition_penalty}, {frequency_penalty} or {max_tokens}"
     ),
     **dict.fromkeys(
         ("extra_args", "custom_params"),
-        OtherOption("nothing here would read it: leave it out", EMPTY),
+        OtherOption("nothing would read it: leave it out", EMPTY),
     ),
     **{name: called(ours) for name, ours in _CALLED_SAMPLING.items()},
-    "num_beams": OtherOption("there are no beams: ask for {n} samples", ("1",)),
-    "do_sample": only_off("take {temperature}, which is 0 for the likeliest token"),
+    "num_beams": OtherOption("beam search is not supported: ask for {n} samples", ("1",)),
+    "do_sample": only_off("use {temperature}, which is 0 for the likeliest token"),
     **dict.fromkeys(
         ("prompt_logprob_token_ids", "prompt_logprob_start"),
-        OtherOption("take {prompt_logprobs}, which are those of the whole prompt", EMPTY),
+        OtherOption("use {prompt_logprobs}, which are those of the whole prompt", EMPTY),
     ),
-    "trace_decode_token_ids": OtherOption("score them as a prompt: take {prompt_logprobs}", EMPTY),
-    "priority": OtherOption("AsyncEngine.generate takes it; the prompts of a call run alike"),
-    "tools": OtherOption("take llm.chat(messages, tools=…)", EMPTY),
-    "no_stop_trim": OtherOption("take {include_stop_str_in_output}", OFF),
-    "stop_regex": OtherOption("take {stop}, or a regex that the whole output matches", EMPTY),
-    **{name: OtherOption(f"take guide=Guide({kind}=…)") for name, kind in _GUIDES.items()},
+    "trace_decode_token_ids": OtherOption("score them as a prompt: use {prompt_logprobs}", EMPTY),
+    "priority": OtherOption(
+        "all prompts of a call have the same priority; AsyncEngine.generate has priority=…"
+    ),
+    "tools": OtherOption("use llm.chat(messages, tools=…)", EMPTY),
+    "no_stop_trim": OtherOption("use {include_stop_str_in_output}", OFF),
+    "stop_regex": OtherOption("use {stop}, or a regex that the whole output matches", EMPTY),
+    **{name: OtherOption(f"use guide=Guide({kind}=…)") for name, kind in _GUIDES.items()},
 }
 """Arguments of SamplingParams."""
 
 OTHER_LLM_ATTRIBUTES: Mapping[str, str] = {
     **dict.fromkeys(
         ("encode", "embed", "classify", "score", "reward"),
-        "models generate text; prompt_logprobs=… of SamplingParams score a given one",
+        "only models that generate text are supported; to score a text, use prompt_logprobs=… of "
+        "SamplingParams",
     ),
-    "beam_search": "there are no beams: ask for samples, by n=… of SamplingParams",
-    **dict.fromkeys(("sleep", "wake_up"), "close() gives the memory back: build an LLM anew then"),
+    "beam_search": "beam search is not supported: ask for samples, with n=… of SamplingParams",
+    **dict.fromkeys(
+        ("sleep", "wake_up"), "an LLM cannot sleep: close() frees its memory; build a new LLM later"
+    ),
     **dict.fromkeys(
         ("collective_rpc", "apply_model", "update_weights", "init_weight_transfer_engine"),
-        "weights are those of the folder: build an LLM anew to change them",
+        "the weights are those of the folder: to change them, build a new LLM",
     ),
-    "get_tokenizer": "take tokenizer",
+    "get_tokenizer": "use tokenizer",
     "set_tokenizer": OWN_TOKENIZER,
-    "get_default_sampling_params": "take SamplingParams(); generation_config.json is for `serve`",
-    "get_metrics": "take stats(), and metrics of each output",
+    "get_default_sampling_params": "use SamplingParams(); generation_config.json is for `serve`",
+    "get_metrics": "use stats(), and metrics of each output",
     **dict.fromkeys(
-        ("start_profile", "stop_profile"), "build it with trace=True, and take write_trace(path)"
+        ("start_profile", "stop_profile"), "build it with trace=True, and use write_trace(path)"
     ),
-    "reset_mm_cache": "models read text alone: leave it out",
-    "preprocess_chat": "take tokenizer.apply_chat_template(messages)",
+    "reset_mm_cache": "models read only text: leave it out",
+    "preprocess_chat": "use tokenizer.apply_chat_template(messages)",
     **dict.fromkeys(
         ("llm_engine", "enqueue", "wait_for_completion", "stream", "async_generate"),
-        "take AsyncEngine of specguide.engine, which streams",
+        "use AsyncEngine of specguide.engine, which streams",
     ),
-    "shutdown": "take close()",
+    "shutdown": "use close()",
 }
 """What LLM has in vLLM and in SGLang, and what to do instead."""
 
 OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
-    "outputs": "take samples, or text and token_ids of the first",
+    "outputs": "use samples, or text and token_ids of the first",
     **dict.fromkeys(
         ("prompt", "prompt_token_ids", "request_id"), "outputs are in the order of the prompts"
     ),
-    "finished": "an output is whole; finish_reason says how it ended",
-    "num_cached_tokens": "take metrics.num_cached",
-    "cumulative_logprob": "add up those of its token_ids in logprobs",
-    "index": "it is the place in samples",
+    "finished": "an output is always complete; finish_reason says how it ended",
+    "num_cached_tokens": "use metrics.num_cached",
+    "cumulative_logprob": "add up the logprobs of its token_ids",
+    "index": "use the position in samples",
     "lora_request": NO_ADAPTERS,
 }
 """What RequestOutput and CompletionOutput have in vLLM."""

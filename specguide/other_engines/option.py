@@ -46,9 +46,11 @@ OFF = ("false",)
 EMPTY = ("", "{}", "[]", "()")
 """Values that ask for nothing, for flags and for other options."""
 
-NO_ADAPTERS = "there are no adapters"
-OWN_TOKENIZER = "the model's folder has its tokenizer and its chat template: change them there"
-TEXT_ONLY = "models generate text"
+NO_ADAPTERS = "adapters (LoRA) are not supported"
+OWN_TOKENIZER = (
+    "the tokenizer and the chat template are those of the model's folder: change them there"
+)
+TEXT_ONLY = "only models that generate text are supported"
 
 
 def without_others(
@@ -64,12 +66,12 @@ def without_others(
 
 def called(name: str) -> OtherOption:
     """An option that is called `name` here."""
-    return OtherOption(f"take {{{name}}}")
+    return OtherOption(f"use {{{name}}}")
 
 
 def same_as(name: str) -> OtherOption:
     """A flag that is called `name` here, and is read as that flag."""
-    return OtherOption(f"take {{{name}}}", OFF, is_flag=True, same=name)
+    return OtherOption(f"use {{{name}}}", OFF, is_flag=True, same=name)
 
 
 def only_off(remedy: str) -> OtherOption:

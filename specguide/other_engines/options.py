@@ -16,15 +16,15 @@ from specguide.other_engines.option import (
     same_as,
 )
 
-_FOLDER = "a model is a folder, which `hf download` makes"
-_REPLICAS = "engines beside one another are `specguide serve --replicas`"
+_FOLDER = "a model is read from a folder: download it with `hf download`, and give that folder"
+_REPLICAS = "to run several engines, use `specguide serve --replicas`"
 _ALWAYS = OtherOption("it is always on, and costs nothing: leave it out", ("true",), is_flag=True)
-_PROXY = "let a proxy do it"
+_PROXY = "use a proxy in front of the server for it"
 _DEFAULTS = "change generation_config.json in the model's folder"
 _CONFIG = "change config.json in the model's folder"
-_CODE = "code is taken from Python alone, as SamplingParams(logits_processors=…)"
-_JOINED = "ranks of other hosts join: take {rank_address}, and `specguide join` there"
-_SEED = OtherOption("requests have a seed each, as SamplingParams(seed=…)")
+_CODE = "code can only be given in Python, as SamplingParams(logits_processors=…)"
+_JOINED = "to use the GPUs of other hosts, set {rank_address}, and run `specguide join` there"
+_SEED = OtherOption("each request has its own seed, SamplingParams(seed=…)")
 
 _IDLE_FLAGS = (
     *("trust_remote_code", "disable_log_stats", "disable_log_requests", "async_scheduling"),
@@ -148,104 +148,120 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(
         ("quantization_config", "quantization_param_path"), OtherOption(_CONFIG, EMPTY)
     ),
-    "torchao_config": OtherOption("take {quantization}", EMPTY),
+    "torchao_config": OtherOption("use {quantization}", EMPTY),
     # memory, ranks and drafts
     **dict.fromkeys(
         ("cpu_offload_gb", "offload_group_size"),
-        OtherOption("weights are all on the device", ("0", "0.0")),
+        OtherOption("weights are never offloaded: leave it out", ("0", "0.0")),
     ),
-    "max_total_tokens": OtherOption("take {num_pages} or {kv_cache_memory_bytes}"),
-    "disable_cuda_graph": only_off("take {enforce_eager}"),
-    "disable_radix_cache": only_off("equal beginnings are always found again"),
-    "enable_sleep_mode": only_off("stop the engine, and start another"),
-    "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
+    "max_total_tokens": OtherOption("use {num_pages} or {kv_cache_memory_bytes}"),
+    "disable_cuda_graph": only_off("use {enforce_eager}"),
+    "disable_radix_cache": only_off("prefix caching is always on: leave it out"),
+    "enable_sleep_mode": only_off("an engine cannot sleep: stop it, and start another one later"),
+    "distributed_executor_backend": OtherOption(
+        "ranks are always run as processes: leave it out", ("mp", "auto")
+    ),
     **dict.fromkeys(("data_parallel_size", "dp", "dp_size"), OtherOption(_REPLICAS, ("1",))),
     **dict.fromkeys(_DATA_PARALLEL, OtherOption(_REPLICAS)),
     **dict.fromkeys(("data_parallel_hybrid_lb", "data_parallel_external_lb"), only_off(_REPLICAS)),
     **dict.fromkeys(
         ("prefill_context_parallel_size", "decode_context_parallel_size"),
-        OtherOption("a prompt is not divided: take {tensor_parallel_size}", ("1",)),
+        OtherOption("one prompt is not divided among GPUs: use {tensor_parallel_size}", ("1",)),
     ),
-    "kv_offloading_size": OtherOption("keys stay on the device: leave it out"),
-    "calculate_kv_scales": only_off("scales are those of the checkpoint"),
-    "disable_sliding_window": only_off("take {max_model_len}, up to the window"),
-    **dict.fromkeys(("ep", "ep_size"), OtherOption("take {enable_expert_parallel}", ("1",))),
+    "kv_offloading_size": OtherOption("the KV cache is never offloaded: leave it out"),
+    "calculate_kv_scales": only_off(
+        "the scales of the KV cache are those of the checkpoint: leave it out"
+    ),
+    "disable_sliding_window": only_off("set {max_model_len} to the size of the window"),
+    **dict.fromkeys(("ep", "ep_size"), OtherOption("use {enable_expert_parallel}", ("1",))),
     "nnodes": OtherOption(_JOINED, ("1",)),
     "node_rank": OtherOption(_JOINED, ("0",)),
     **dict.fromkeys(("dist_init_addr", "master_addr", "master_port"), OtherOption(_JOINED)),
     "headless": only_off(_JOINED),
     **dict.fromkeys(
         ("worker_cls", "worker_extension_cls", "scheduler_cls"),
-        OtherOption("take LLM.around(Engine(config, executor=…))", ("auto",)),
+        OtherOption("use LLM.around(Engine(config, executor=…))", ("auto",)),
     ),
-    "kv_events_config": OtherOption("what the cache holds is told nobody: leave it out", EMPTY),
-    "weight_transfer_config": OtherOption("weights are those of the folder: leave it out", EMPTY),
-    "enable_return_routed_experts": only_off("experts' choices are not told: leave it out"),
+    "kv_events_config": OtherOption(
+        "events of the KV cache are not published: leave it out", EMPTY
+    ),
+    "weight_transfer_config": OtherOption(
+        "the weights are always those of the folder: leave it out", EMPTY
+    ),
+    "enable_return_routed_experts": only_off(
+        "the choices of experts are not returned: leave it out"
+    ),
     "tokens_only": only_off("a prompt may always be token ids: leave it out"),
     "logits_processor_pattern": OtherOption(_CODE),
-    "kv_transfer_config": OtherOption("take {role} and {kv_transfer_address}"),
-    "disaggregation_mode": OtherOption("take {role} and {kv_transfer_address}", ("null",)),
-    **dict.fromkeys(_SPECULATIVE, OtherOption("take {spec}")),
+    "kv_transfer_config": OtherOption("use {role} and {kv_transfer_address}"),
+    "disaggregation_mode": OtherOption("use {role} and {kv_transfer_address}", ("null",)),
+    **dict.fromkeys(_SPECULATIVE, OtherOption("use {spec}")),
     # requests
     **dict.fromkeys(("seed", "random_seed"), _SEED),
     "generation_config": OtherOption(
-        "it is the file of that name in the model's folder; with vllm take {sampling_defaults} "
-        "openai",
+        "generation_config.json is always that of the model's folder; for the value vllm, use "
+        "{sampling_defaults} openai",
         ("auto",),
     ),
     **dict.fromkeys(
         ("override_generation_config", "preferred_sampling_params"), OtherOption(_DEFAULTS, EMPTY)
     ),
-    "guided_decoding_backend": OtherOption("take {guide_backend}", ("auto",)),
-    "structured_outputs_config": OtherOption("take {guide_backend} or {max_whitespace}", EMPTY),
-    "constrained_json_whitespace_pattern": OtherOption("take {max_whitespace}"),
+    "guided_decoding_backend": OtherOption("use {guide_backend}", ("auto",)),
+    "structured_outputs_config": OtherOption("use {guide_backend} or {max_whitespace}", EMPTY),
+    "constrained_json_whitespace_pattern": OtherOption("use {max_whitespace}"),
     **dict.fromkeys(
         ("constrained_json_disable_any_whitespace", "guided_decoding_disable_any_whitespace"),
-        only_off("take {max_whitespace} 0"),
+        only_off("use {max_whitespace} 0"),
     ),
-    "guided_decoding_disable_additional_properties": only_off("take {closed_objects}"),
+    "guided_decoding_disable_additional_properties": only_off("use {closed_objects}"),
     "guided_decoding_disable_fallback": OtherOption(is_flag=True),
-    "reasoning_config": OtherOption("take {reasoning_format}", EMPTY),
+    "reasoning_config": OtherOption("use {reasoning_format}", EMPTY),
     **dict.fromkeys(
         ("tool_parser_plugin", "reasoning_parser_plugin"),
-        OtherOption("formats are files in the folder grammars: take {tool_format}", EMPTY),
+        OtherOption("formats are files of the folder grammars: use {tool_format}", EMPTY),
     ),
     "default_chat_template_kwargs": OtherOption(
-        "requests say it, as chat_template_kwargs or reasoning_effort", EMPTY
+        "set it in each request, as chat_template_kwargs or reasoning_effort", EMPTY
     ),
     "scheduling_policy": OtherOption(
-        "priorities are always heeded, and the higher one runs first: leave it out", ("fcfs",)
+        "priorities always count, and the higher one runs first: leave it out", ("fcfs",)
     ),
-    "schedule_low_priority_values_first": only_off("of two priorities the higher one runs first"),
-    "max_logprobs": OtherOption("a request may have up to 20", tuple(map(str, range(21)))),
-    "logprobs_mode": OtherOption("they are the model's own", ("raw_logprobs",)),
+    "schedule_low_priority_values_first": only_off(
+        "the request with the higher priority always runs first: negate the priorities"
+    ),
+    "max_logprobs": OtherOption(
+        "a request may ask for at most 20 logprobs", tuple(map(str, range(21)))
+    ),
+    "logprobs_mode": OtherOption(
+        "logprobs are always those of the model itself (raw_logprobs)", ("raw_logprobs",)
+    ),
     "logits_processors": OtherOption(_CODE, EMPTY),
-    "enable_prompt_embeds": only_off("a prompt is a text or token ids"),
-    "tool_server": OtherOption("tools are run by who asks"),
+    "enable_prompt_embeds": only_off("a prompt must be a text or token ids"),
+    "tool_server": OtherOption("tools are run by the client, not by the server"),
     "enable_custom_logit_processor": only_off(_CODE),
-    "allow_auto_truncate": only_off("a prompt is never cut"),
+    "allow_auto_truncate": only_off("a prompt is never truncated: send a shorter one"),
     # answers
-    "response_role": OtherOption("answers have the role assistant", ("assistant",)),
-    "return_tokens_as_token_ids": only_off("requests ask for it, by the same name"),
-    "enable_force_include_usage": only_off("requests ask for it, as stream_options"),
+    "response_role": OtherOption("answers always have the role assistant", ("assistant",)),
+    "return_tokens_as_token_ids": only_off("set it in each request, by the same name"),
+    "enable_force_include_usage": only_off("set it in each request, as stream_options"),
     "enable_log_requests": same_as("log_requests"),
     "trust_request_chat_template": same_as("allow_client_templates"),
     "exclude_tools_when_tool_choice_none": same_as("exclude_uncallable_tools"),
-    "enable_log_outputs": only_off("outputs are not logged"),
+    "enable_log_outputs": only_off("outputs are never logged"),
     "disable_fastapi_docs": only_off("let a proxy hide /docs"),
     **dict.fromkeys(("middleware", "ssl_ciphers", "ssl_cert_reqs"), OtherOption(_PROXY)),
     "enable_ssl_refresh": only_off(_PROXY),
     **dict.fromkeys(
         ("allowed_methods", "allowed_headers"),
-        OtherOption("web pages may send GET and POST, with any header", ('["*"]', "*")),
+        OtherOption("web pages may always send GET and POST, with any header", ('["*"]', "*")),
     ),
-    "enable_tokenizer_info_endpoint": only_off("/tokenize tells what tokens a text has"),
-    "enable_per_request_metrics": only_off("take {log_requests}, which logs them"),
-    "fingerprint_mode": OtherOption("answers have no system_fingerprint", ("none",)),
-    "grpc": only_off("it speaks HTTP alone"),
-    "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
+    "enable_tokenizer_info_endpoint": only_off("use /tokenize, which returns the tokens of a text"),
+    "enable_per_request_metrics": only_off("use {log_requests}, which logs these figures"),
+    "fingerprint_mode": OtherOption("answers never have a system_fingerprint", ("none",)),
+    "grpc": only_off("the server speaks only HTTP"),
+    "uds": OtherOption("the server listens only on TCP: use {host} and {port}"),
     **dict.fromkeys(
         ("config", "extra_llm_api_options"),
-        OtherOption("options are read from the command line alone"),
+        OtherOption("options are read only from the command line"),
     ),
 }

@@ -30,7 +30,7 @@ def llm(folders):
 
 @pytest.mark.parametrize("prompts", [None, 5, b"ab", {"prompt": "ab"}], ids=str)
 def test_what_is_no_prompt_is_refused(llm, prompts):
-    with pytest.raises(InvalidParams, match="a prompt is a text or a list of token ids"):
+    with pytest.raises(InvalidParams, match="a prompt must be a text or a list of token ids"):
         llm.generate(prompts, SHORT)
 
 
@@ -58,7 +58,7 @@ def test_prompts_and_parameters_come_from_any_iterable(llm):
 
 @pytest.mark.parametrize("params", [{"max_tokens": 3}, [SHORT, None], [SHORT, {}], 5], ids=str)
 def test_parameters_of_another_kind_are_refused(llm, params):
-    with pytest.raises(InvalidParams, match="params must be SamplingParams"):
+    with pytest.raises(InvalidParams, match="params must be a SamplingParams"):
         llm.generate(["ab", "cd"], params)
 
 
@@ -260,7 +260,7 @@ def test_variables_of_the_chat_template(llm, monkeypatch):
     (out,) = llm.chat(asked, SHORT, chat_template_kwargs={"enable_thinking": False})
     assert out.error is None and given == [{"enable_thinking": False}]
     (out,) = llm.chat(asked, SHORT, chat_template_kwargs={"messages": []})
-    assert "messages is not a variable" in str(out.error)
+    assert "must not set messages" in str(out.error)
     with pytest.raises(InvalidParams, match="dict of the template's variables"):
         llm.chat(asked, SHORT, chat_template_kwargs="x")
 

@@ -35,15 +35,15 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
     llm = LLM(folders[0], dtype="auto", device="auto", seed=None, task="generate", **options)
     (out,) = llm.generate("ab", SamplingParams(max_tokens=2), use_tqdm=False, lora_request=None)
     assert out.error is None
-    with pytest.raises(InvalidParams, match="sampling_params is not an option here: take params"):
+    with pytest.raises(InvalidParams, match="sampling_params is not an option here: use params"):
         llm.generate("ab", sampling_params=SamplingParams())
     with pytest.raises(TypeError, match="LLM has no parameter 'parms' of a call"):
         llm.generate("ab", parms=None)
-    with pytest.raises(InvalidParams, match="messages is not an option here: take conversations"):
+    with pytest.raises(InvalidParams, match="messages is not an option here: use conversations"):
         llm.chat(messages=[{"role": "user", "content": "ab"}])
     with pytest.raises(InvalidParams, match="give them as prompts"):
         llm.generate(prompt_token_ids=[[3, 4]])
-    with pytest.raises(TypeError, match=r"take params=SamplingParams\(top_k=…\)"):
+    with pytest.raises(TypeError, match=r"use params=SamplingParams\(top_k=…\)"):
         llm.generate("ab", top_k=3)
     llm.close()
 
@@ -51,21 +51,21 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ({"max_num_seqs": 4}, "max_num_seqs is not an option here: take max_batch_size"),
+        ({"max_num_seqs": 4}, "max_num_seqs is not an option here: use max_batch_size"),
         ({"enable_prefix_caching": False}, "it is always on"),
-        ({"speculative_config": {"method": "ngram"}}, r"take spec=SpecConfig"),
-        ({"seed": 0}, "requests have a seed each"),
+        ({"speculative_config": {"method": "ngram"}}, r"use spec=SpecConfig"),
+        ({"seed": 0}, "each request has its own seed"),
         ({"guided_decoding_disable_any_whitespace": True}, r"GuideConfig\(max_whitespace=0"),
-        ({"structured_outputs_config": {"backend": "xgrammar"}}, "take guide_backend or guide="),
-        ({"tp_size": 2}, "tp_size is not an option here: take tensor_parallel_size"),
-        ({"tool_call_parser": "hermes"}, "take `specguide serve --tool-format`"),
-        ({"head": "h"}, r"take spec=SpecConfig\(model="),
-        ({"worker_cls": "w"}, r"take LLM.around\(Engine\("),
-        ({"ngram_prompt_lookup_max": 4}, r"take spec=SpecConfig\(prompt_lookup_max=…\)"),
+        ({"structured_outputs_config": {"backend": "xgrammar"}}, "use guide_backend or guide="),
+        ({"tp_size": 2}, "tp_size is not an option here: use tensor_parallel_size"),
+        ({"tool_call_parser": "hermes"}, "use `specguide serve --tool-format`"),
+        ({"head": "h"}, r"use spec=SpecConfig\(model="),
+        ({"worker_cls": "w"}, r"use LLM.around\(Engine\("),
+        ({"ngram_prompt_lookup_max": 4}, r"use spec=SpecConfig\(prompt_lookup_max=…\)"),
         ({"num_page": 4}, "LLM has no parameter 'num_page'; similar names: num_pages"),
-        ({"temperature": 0}, r"a request says it: SamplingParams\(temperature=…\)"),
-        ({"max_whitespace": 0}, r"take guide=GuideConfig\(max_whitespace=…\)"),
-        ({"num_draft_tokens": 2}, r"take spec=SpecConfig\(num_draft_tokens=…\)"),
+        ({"temperature": 0}, r"give it with each request: SamplingParams\(temperature=…\)"),
+        ({"max_whitespace": 0}, r"use guide=GuideConfig\(max_whitespace=…\)"),
+        ({"num_draft_tokens": 2}, r"use spec=SpecConfig\(num_draft_tokens=…\)"),
     ],
     ids=str,
 )
@@ -79,9 +79,9 @@ def test_what_others_have_is_named_with_what_to_do(llm):
     for owner, name, told in (
         (llm, "encode", "prompt_logprobs"),
         (llm, "beam_search", "ask for samples"),
-        (llm, "get_tokenizer", "take tokenizer"),
+        (llm, "get_tokenizer", "use tokenizer"),
         (llm, "nothing", "LLM has no attribute 'nothing'$"),
-        (out, "outputs", "take samples"),
+        (out, "outputs", "use samples"),
         (out, "prompt_token_ids", "in the order of the prompts"),
     ):
         assert not hasattr(owner, name)
