@@ -63,7 +63,7 @@ class Load:
                 raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
         if self.requests is not None and self.rounds is not None:
             raise InvalidParams(
-                "requests and rounds contradict each other: give one of them", param="rounds"
+                "requests and rounds exclude each other: give only one of them", param="rounds"
             )
 
     @property
@@ -142,16 +142,19 @@ class RequestSizes:
 
     def __post_init__(self) -> None:
         if self.api not in ("chat", "completions"):
-            raise InvalidParams(f"api is chat or completions, found {self.api!r}", param="api")
+            raise InvalidParams(f"api must be chat or completions, found {self.api!r}", param="api")
         if not 0 <= self.guided_share <= 1:
             raise InvalidParams(
-                f"guided_share is from 0 to 1, found {self.guided_share}", param="guided_share"
+                f"guided_share must be 0 to 1, found {self.guided_share}", param="guided_share"
             )
         for name in ("prompt_len", "output_len"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {value}", param=name)
         if self.id_range is not None and not 0 <= self.id_range.start < self.id_range.stop:
-            raise InvalidParams(f"prompt_ids {self.prompt_ids!r} are none", param="prompt_ids")
+            raise InvalidParams(
+                f"prompt_ids must be LO:HI with 0 ≤ LO < HI, found {self.prompt_ids!r}",
+                param="prompt_ids",
+            )
 
     @cached_property
     def id_range(self) -> range | None:
@@ -163,7 +166,8 @@ class RequestSizes:
             low, high = map(int, self.prompt_ids.split(":"))
         except ValueError:
             raise InvalidParams(
-                f"prompt_ids are LO:HI, found {self.prompt_ids!r}", param="prompt_ids"
+                f"prompt_ids must be two numbers, LO:HI, found {self.prompt_ids!r}",
+                param="prompt_ids",
             ) from None
         return range(low, high)
 

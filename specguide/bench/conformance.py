@@ -136,7 +136,8 @@ class Trial:
             }
         except (OSError, ValueError, KeyError) as error:
             raise InvalidParams(
-                f"{self.path} has no records to go on with: {error!r}; choose another --output",
+                f"cannot continue {self.path}, as its records cannot be read: {error!r}; choose "
+                "another --output",
                 param="output",
             ) from error
 

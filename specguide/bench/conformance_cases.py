@@ -40,7 +40,7 @@ def load_cases(paths: Iterable[Path]) -> list[Case]:
     cases: list[Case] = []
     for path in paths:
         if not path.exists():
-            raise InvalidParams(f"there is no {path}", param="paths")
+            raise InvalidParams(f"{path}: there is no such file or folder", param="paths")
         files = [path]
         if path.is_dir():
             files = sorted(one for ending in ("*.json", "*.jsonl") for one in path.rglob(ending))
@@ -49,7 +49,8 @@ def load_cases(paths: Iterable[Path]) -> list[Case]:
                 cases += _of_file(file, path if path.is_dir() else path.parent)
     if not cases:
         raise InvalidParams(
-            f"no schemas in {', '.join(map(str, paths))}: *.json and *.jsonl are read",
+            f"no schemas found in {', '.join(map(str, paths))}: only files *.json and *.jsonl are "
+            "read",
             param="paths",
         )
     return cases
@@ -87,7 +88,7 @@ def _of_file(path: Path, root: Path) -> list[Case]:
         schemas = list(_of_lines(path) if path.suffix == ".jsonl" else _of_json(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidParams(
-            f"{path} has a record that is no schema with instances in a form that is known: "
+            f"{path} has a record in an unknown format, which should be a schema with instances: "
             f"{error!r}",
             param="paths",
         ) from error

@@ -44,21 +44,21 @@ def load_tasks(
             task = task_of(record, number)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidParams(
-                f"record {number} of {name} has neither messages, a question with tools nor a "
-                f"schema in the form that is known: {error!r}",
+                f"record {number} of {name} has an unknown format: it should have messages, a "
+                f"question with tools, or a schema: {error!r}",
                 param="sets",
             ) from error
         if task is not None and (max_chars is None or task.num_chars <= max_chars):
             tasks.append(task)
     if limit < 1 or not tasks:
         raise InvalidParams(
-            f"{name} has {len(tasks)} tasks with a prompt, and {limit} are asked for: take 1 or "
-            "more",
+            f"{limit} of the {len(tasks)} tasks of {name} are asked for: both numbers must be at "
+            "least 1",
             param="samples",
         )
     if len({task.name for task in tasks}) < len(tasks):
         raise InvalidParams(
-            f"two records of {name} have the same id: each needs its own", param="sets"
+            f"two records of {name} have the same id: give each its own", param="sets"
         )
     step = max(1, len(tasks) // limit)
     return tasks[::step][:limit]
@@ -73,8 +73,8 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
     if name in _SHORT:
         return _of_hub(_SHORT[name])
     raise InvalidParams(
-        f"there is no data set {name}: put {name}.jsonl into the folder that --data names, take "
-        f"one of {', '.join(built_in())}, or hub:REPOSITORY",
+        f"there is no data set {name}: put {name}.jsonl into the folder of --data, or use one of "
+        f"{', '.join(built_in())}, or hub:REPOSITORY",
         param="sets",
     )
 
@@ -105,8 +105,8 @@ def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
         import datasets
     except ModuleNotFoundError as error:
         raise InvalidParams(
-            f'{name} comes from the Hugging Face hub: pip install "specguide[hub]", or give --data '
-            "a folder with the file",
+            f'{name} comes from the Hugging Face hub: pip install "specguide[hub]", or give a '
+            "folder with the file as --data",
             param="sets",
         ) from error
     repository, split, config = (*name.removeprefix(HUB).split(":"), "", "")[:3]
@@ -121,8 +121,8 @@ def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
         )
     except (OSError, ValueError) as error:
         raise InvalidParams(
-            f"cannot load {name}: {' '.join(str(error).split())[:300]}. Is the machine online, and "
-            "the name right? A folder with NAME.jsonl goes to --data",
+            f"cannot load {name}: {' '.join(str(error).split())[:300]}. Check the network and "
+            "the name, or give a folder with NAME.jsonl as --data",
             param="sets",
         ) from error
     if not isinstance(found, Mapping):

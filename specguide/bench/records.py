@@ -69,7 +69,7 @@ class Records:
             found = dict(record["conditions"])
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidParams(
-                f"{self._path} has a line that is no record of this benchmark: choose another "
+                f"{self._path} has a line that is not a record of this benchmark: choose another "
                 "--output",
                 param="output",
             ) from error
@@ -78,8 +78,8 @@ class Records:
         if names:
             had, asked = ({name: one.get(name) for name in names} for one in (found, wanted))
             raise InvalidParams(
-                f"{self._path} has figures of {had}, and {asked} are asked for: choose another "
-                "--output",
+                f"{self._path} has figures that were measured with {had}, not with {asked}: choose "
+                "another --output",
                 param="output",
             )
         return record

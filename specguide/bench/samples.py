@@ -111,14 +111,14 @@ def _read(path: Path, of: Callable[[Mapping[str, Any]], Sample | None]) -> list[
             sample = of(record)
         except (KeyError, TypeError) as error:
             raise InvalidParams(
-                f"{path}, line {number}: the record has not the expected form: {error!r}"
+                f"{path}, line {number}: the record does not have the expected form: {error!r}"
             ) from error
         if sample is not None:
             found.append(sample)
     if not found:
         raise InvalidParams(
-            f"{path} has no record whose schemas are plain objects, to which a marker could be "
-            "added"
+            f"{path} has no usable record: a marker can only be added to schemas that are plain "
+            "objects"
         )
     return found
 

@@ -47,8 +47,8 @@ class Target:
             found = [str(one["id"]) for one in answer.json()["data"]]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
             raise InvalidParams(
-                f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "
-                "the URL end in /v1?",
+                f"no server of the OpenAI API answers at {url}: {error}; check that it is running "
+                "and that the URL ends in /v1",
                 param="url",
             ) from error
         if not found or model not in (None, *found):

@@ -43,9 +43,9 @@ class WordTokens:
         least = math.ceil(self.around + self.each)
         if self.around and num_tokens < least:
             raise InvalidParams(
-                f"the prompt of a {what} request has {least} tokens with one word, since the "
-                f"server's chat template stands around it, and may show the schema: give "
-                f"--prompt-len {least} or more, or --api completions",
+                f"the prompt of a {what} request has at least {least} tokens, since the server's "
+                "chat template adds its own, and may add the schema: set --prompt-len to "
+                f"{least} or more, or use --api completions",
                 param="prompt_len",
             )
         return max(1, round((num_tokens - self.around) / self.each))

@@ -128,7 +128,7 @@ def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
 def _mappings(name: str, values: Iterable[Any]) -> tuple[Mapping[str, Any], ...]:
     found = tuple(values)
     if not all(isinstance(value, Mapping) for value in found):
-        raise TypeError(f"{name} are not a list of objects")
+        raise TypeError(f"{name} must be a list of objects")
     return found
 
 

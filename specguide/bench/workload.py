@@ -71,7 +71,7 @@ class Workload:
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not sum(self.shares.values()) > 0:
             raise InvalidParams(
-                f"the shares of {', '.join(KINDS)} must be ≥ 0 and one of them above, found "
+                f"the shares of {', '.join(KINDS)} must be ≥ 0, and one of them > 0; found "
                 f"{', '.join(f'{share:g}' for share in self.shares.values())}"
             )
         if self.max_tokens < 2:

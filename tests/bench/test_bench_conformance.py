@@ -92,9 +92,9 @@ def test_forms_of_schemas_and_instances(schemas: Path) -> None:
     ("name", "text", "message"),
     [
         ("x.json", "{", "x.json, JSON text 1"),
-        ("x.jsonl", "{}\n{", "in a form that is known"),
+        ("x.jsonl", "{}\n{", "in an unknown format"),
         ("y.txt", "", "no schemas"),
-        ("x.json", "[1]", "in a form that is known"),
+        ("x.json", "[1]", "in an unknown format"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -311,7 +311,7 @@ def test_a_prompt_without_room_for_words_is_refused(url):
     args = ["--url", url, "--model", "right", "--prompt-len", "59", "--guided-share", "1"]
     done = CliRunner().invoke(command_line, ["bench", "serve", *args, "--requests", "1"])
     assert isinstance(done.exception, InvalidParams)
-    assert "a guided request has 60 tokens with one word" in str(done.exception)
+    assert "a guided request has at least 60 tokens" in str(done.exception)
 
 
 def test_words_where_a_server_does_not_count_them(url):
@@ -333,17 +333,17 @@ def test_prompts_of_token_ids():
         (["--processes", "0"], "processes"),
         (["--rounds", "0"], "rounds"),
         (["--prompt-len", "0"], "--prompt-len"),
-        (["--api", "x"], "api is chat or completions"),
+        (["--api", "x"], "api must be chat or completions"),
         (["--guided-share", "2"], "--guided-share"),
-        (["--prompt-ids", "5:5"], "are none"),
+        (["--prompt-ids", "5:5"], "must be LO:HI with"),
         (["--prompt-ids", "5:9", "--prompt-len", "9"], "--api completions"),
         (["--output-len", "9"], "--output-len changes nothing without --prompt-len"),
         (["--guided-share", "1"], "--guided-share changes nothing without --prompt-len"),
         (["--prompt-len", "9", "--temperature", "1"], "--temperature changes nothing beside"),
         (["--prompt-len", "9", "--schemas", __file__], "--schemas changes nothing beside"),
-        (["--requests", "2", "--rounds", "2"], "contradict each other"),
+        (["--requests", "2", "--rounds", "2"], "exclude each other"),
         (["--prompt-ids", "x"], "LO:HI"),
-        (["--url", "http://127.0.0.1:9/v1"], "is it running"),
+        (["--url", "http://127.0.0.1:9/v1"], "check that it is running"),
         (["--model", "unheard of"], "has no model 'unheard of'"),
         (["--concurrency", "0"], "concurrency"),
         (["--rate", "-1"], "rate"),

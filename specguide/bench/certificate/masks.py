@@ -102,7 +102,9 @@ class MaskChecks:
                 bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: EOS + 1] != 0
                 self._check(known, data[:at], bits, matcher, prefix)
                 if known.instance is not None and not bits[byte]:
-                    self._wrong("over", data[:at], byte, "the text is taken, and its mask says no")
+                    self._wrong(
+                        "over", data[:at], byte, "forbidden, but the matcher accepts the text"
+                    )
             if not matcher.accept(byte) or not (byte == EOS or prefix.take(byte)):
                 return
 
@@ -114,7 +116,7 @@ class MaskChecks:
         counts["bits"] += len(bits)
         counts["bits_by_json"] += int((~viable).sum())
         for byte in np.flatnonzero(bits & ~viable)[:1]:
-            self._wrong("under", before, int(byte), "no JSON text goes on so")
+            self._wrong("under", before, int(byte), "allowed, but no JSON text continues like this")
         if viable[EOS]:
             self._check_end(before, bool(bits[EOS]))
         for wanted in (bits, ~bits):
@@ -141,18 +143,18 @@ class MaskChecks:
             self._wrong("under", before, EOS, wrong)
         elif not may_end and wrong is None and spelled(json.loads(text), "spaced") == text:
             if self._judge.is_sure:
-                self._wrong("over", before, EOS, "the text is an instance")
+                self._wrong("over", before, EOS, "forbidden, but the text is an instance")
             else:
                 self._undecided()
 
     def _check_one(self, before: bytes, byte: int, matcher: _Counted) -> None:
         so_far = _partial(before + bytes([byte]))
         if so_far is not None and self._judge.refutes(so_far):
-            self._wrong("under", before, byte, "no instance goes on so")
+            self._wrong("under", before, byte, "allowed, but no instance continues like this")
             return
         start = matcher.num_taken
         if not matcher.accept(byte):
-            self._wrong("under", before, byte, "the mask allows it and the matcher refuses it")
+            self._wrong("under", before, byte, "allowed, but the matcher refuses it")
             return
         ended = self._end(matcher)
         end = matcher.taken_since(start)
@@ -162,7 +164,7 @@ class MaskChecks:
         elif ended is None:
             self._undecided()
         else:
-            self._wrong("under", before, byte, f"it leads to a dead end, {end!r}")
+            self._wrong("under", before, byte, f"allowed, but it leads to a dead end, {end!r}")
 
     def _end(self, matcher: _Counted) -> bool | None:
         """Whether the grammar reaches an end, mostly by the shortest way; None if not within
@@ -191,7 +193,7 @@ class MaskChecks:
             self._undecided()
             return
         if wrong is not None:
-            self._wrong("under", before, byte, f"it leads to {text!r}: {wrong}")
+            self._wrong("under", before, byte, f"allowed, but it leads to {text!r}: {wrong}")
 
     def _check_zero(self, known: Known, before: bytes, byte: int) -> None:
         if byte == _DELETE:
@@ -232,14 +234,14 @@ class MaskChecks:
         ):
             self.tally.counts["bits_of_other_orders"] += 1
         else:
-            self._wrong("over", before, byte, f"{text!r} is an instance")
+            self._wrong("over", before, byte, f"forbidden, but {text!r} is an instance")
 
     def _undecided(self) -> None:
         self.tally.counts["bits_undecided"] += 1
 
     def _wrong(self, kind: str, before: bytes, byte: int, words: str) -> None:
         what = "the end" if byte == EOS else repr(bytes([byte]))[1:]
-        self.tally.fault(kind, f"{what} behind {before[-80:].decode(errors='replace')!r}: {words}")
+        self.tally.fault(kind, f"{what} after {before[-80:].decode(errors='replace')!r}: {words}")
 
 
 def _partial(data: bytes, number: Callable[[str], Any] = exactly) -> Partial | None:

@@ -22,7 +22,10 @@ def told(certificate: Certificate, enforced: Sequence[Enforcement]) -> str:
     lines += columns([(name, value) for name, value in figures(sums).items()])
     lines += ["", *columns(_spelling_rows(sums["spellings"]))]
     if certificate.is_cut:
-        lines += ["", "The time was over before all was checked; --seconds gives more."]
+        lines += [
+            "",
+            "The time limit ended the check before all was checked; raise --seconds to check more.",
+        ]
     if certificate.faults:
         lines += ["", "Proven errors, the first of them:", *certificate.faults]
     return "\n".join(lines)
