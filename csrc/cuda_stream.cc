@@ -112,7 +112,7 @@ bool CudaEvent::query() {
 void CudaEvent::synchronize(Timeout timeout) {
   const auto query = [this] { return driver_.event_query(handle_); };
   if (wait_for(driver_, query, timeout, "waiting for CUDA event '" + name() + "'")) return;
-  throw EngineError("CUDA event '" + name() + "' did not come within " + format_seconds(timeout));
+  throw EngineError("CUDA event '" + name() + "' was not reached within " + format_seconds(timeout));
 }
 
 CudaStream::CudaStream(uintptr_t handle, std::string name, Timeout timeout)

@@ -54,7 +54,7 @@ void HostEvent::synchronize(Timeout timeout) {
   const Mark last = mark();
   check_outside_capture(last);
   if (last.completion && !last.completion->wait(timeout)) {
-    throw EngineError("event '" + name() + "' did not come within " + format_seconds(timeout));
+    throw EngineError("event '" + name() + "' was not reached within " + format_seconds(timeout));
   }
 }
 

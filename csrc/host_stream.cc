@@ -90,7 +90,7 @@ void CapturableStream::wait_value(WordRef word, int32_t value) {
     bool reached = spin_until(is_reached, spin_time());
     for (; !reached && Clock::now() < end; reached = is_reached()) std::this_thread::sleep_for(kWordNap);
     if (!reached) {
-      throw EngineError("the word did not come to " + std::to_string(value) + " within " + format_seconds(limit));
+      throw EngineError("the word did not reach " + std::to_string(value) + " within " + format_seconds(limit));
     }
   };
   launch(std::make_shared<HostFunction>(HostFunction{"wait for a word", std::move(call)}));

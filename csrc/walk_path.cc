@@ -115,7 +115,7 @@ void WalkPath::mark_failed(int id, int64_t fill_id) {
 
 void WalkPath::move_to(int id) {
   const std::optional<int32_t> refused = refused_on_way_to(id);
-  if (refused) throw std::runtime_error("it refuses token " + std::to_string(*refused) + " again");
+  if (refused) throw std::runtime_error("it refuses token " + std::to_string(*refused) + ", which it accepted before");
 }
 
 // Moves to the node. Returns the token that the matcher refuses; it was accepted by a guess, or by mistake.

@@ -151,7 +151,9 @@ void CallMatcher::leave() {
   if (part.matcher) return;
   start(part);
   for (const int32_t token : part.tokens) {
-    if (!part.matcher->accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + " again");
+    if (!part.matcher->accept(token)) {
+      throw std::runtime_error("it refuses token " + std::to_string(token) + ", which it accepted before");
+    }
   }
 }
 

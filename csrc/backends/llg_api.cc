@@ -31,7 +31,7 @@ void check_layout(const Api& api) {
                      limits.max_grammar_size == 500000 && limits.precompute_large_lexemes && limits.verbose_errors;
   const bool within = std::all_of(region + sizeof(ConstraintInit), region + sizeof(region),
                                   [](unsigned char byte) { return byte == kUntouched; });
-  if (!known || !within) throw std::runtime_error("the C interface of llguidance is laid out in an unknown way");
+  if (!known || !within) throw std::runtime_error("the C interface of llguidance has an unknown layout");
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Api::Api(const std::string& path) {
   library.resolve(get_version, "llg_get_version");
   const std::string version = get_version();
   if (version.compare(0, kKnownVersion.size(), kKnownVersion) != 0) {
-    throw std::runtime_error("llguidance says it is " + version + ", this adapter knows 1.9");
+    throw std::runtime_error("llguidance has version " + version + ", and only version 1.9 is supported");
   }
   library.resolve(constraint_init_set_defaults, "llg_constraint_init_set_defaults");
   library.resolve(new_tokenizer_v2, "llg_new_tokenizer_v2");

@@ -44,7 +44,7 @@ ReasoningMark::ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, std::
 ReasoningMark::ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, int32_t token)
     : vocabulary_(std::move(vocabulary)), token_(token) {
   if (token < 0 || token >= vocabulary_->size() || vocabulary_->is_eos(token)) {
-    throw std::invalid_argument("reasoning mark " + std::to_string(token) + " is an end token, or not a token at all");
+    throw std::invalid_argument("its token " + std::to_string(token) + " is an end token, or not in the vocabulary");
   }
   fill_rows(1);
 }
@@ -95,7 +95,7 @@ ReasoningMatcher::ReasoningMatcher(ReasoningSection section, std::shared_ptr<Mat
   const auto is_special = [](const ReasoningMarks& marks) { return marks.empty() || marks[0]->is_special(); };
   if (section_.begin.empty() || !is_special(section_.begin) || !is_special(*section_.instead) ||
       (!section_.instead->empty() && section_.instead->front()->token() == section_.begin[0]->token())) {
-    throw std::invalid_argument("what may stand in the place of reasoning must be told from it by a special token");
+    throw std::invalid_argument("reasoning, and what may come instead of it, must begin with different special tokens");
   }
 }
 

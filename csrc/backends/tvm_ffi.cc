@@ -31,7 +31,7 @@ Api::Api(const std::string& path) {
   get_version_(&version);
   if (version.major != 0 || version.minor != 1) {
     throw std::runtime_error("TVM-FFI has version " + std::to_string(version.major) + "." +
-                             std::to_string(version.minor) + ", this adapter knows 0.1");
+                             std::to_string(version.minor) + ", and only version 0.1 is supported");
   }
 }
 
@@ -40,12 +40,12 @@ const TypeInfo& Api::type(const std::string& key) const {
   int32_t index = -1;
   if (type_key_to_index_(&name, &index) != 0) {
     take_error();
-    throw std::runtime_error("TVM-FFI knows no type " + key);
+    throw std::runtime_error("TVM-FFI has no type " + key);
   }
   const TypeInfo* info = get_type_info_(index);
   if (info == nullptr || info->type_index != index || !equals(info->type_key, key) || info->num_methods <= 0 ||
       info->num_methods > kMaxPlausibleMethods || info->methods == nullptr) {
-    throw std::runtime_error("the type table of TVM-FFI is laid out in an unknown way");
+    throw std::runtime_error("the type table of TVM-FFI has an unknown layout");
   }
   return *info;
 }
@@ -54,7 +54,7 @@ Object* Api::method(const TypeInfo& info, const std::string& name) const {
   for (int i = 0; i < info.num_methods; ++i) {
     const MethodInfo& method = info.methods[i];
     if (method.name.data == nullptr || method.name.size > kMaxPlausibleName) {
-      throw std::runtime_error("the method table of TVM-FFI is laid out in an unknown way");
+      throw std::runtime_error("the method table of TVM-FFI has an unknown layout");
     }
     if (!equals(method.name, name)) continue;
     auto* function = static_cast<Object*>(method.method.as_ptr);

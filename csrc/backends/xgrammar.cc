@@ -32,7 +32,7 @@ Any of_object(Object* object) {
 }
 
 bool to_bool(const Any& any) {
-  if (any.type_index != tvm_ffi::kBool) throw std::runtime_error("xgrammar returned something else than a bool");
+  if (any.type_index != tvm_ffi::kBool) throw std::runtime_error("xgrammar returned something other than a bool");
   return any.as_int != 0;
 }
 
@@ -106,7 +106,7 @@ class XGrammarGrammar final : public CompiledGrammar {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto& library = pattern_.library();
     const Any fork = pattern_.call(library->fork);
-    if (fork.type_index != library->matcher_type) throw std::runtime_error("xgrammar forked something else");
+    if (fork.type_index != library->matcher_type) throw std::runtime_error("an xgrammar matcher's fork is no matcher");
     return std::make_shared<XGrammarMatcher>(vocabulary_, library, static_cast<Object*>(fork.as_ptr));
   }
 

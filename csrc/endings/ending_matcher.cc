@@ -86,7 +86,7 @@ void EndingMatcher::catch_up() {
   if (num_guessed_ > 0) throw std::logic_error("tokens that were taken by a guess must be rolled back");
   if (num_given_ == tokens_.size()) return;
   if (!inner_->accept_all(tokens_.data() + num_given_, tokens_.size() - num_given_)) {
-    throw std::runtime_error("it refuses a token which it allowed before");
+    throw std::runtime_error("it refuses a token that its row had allowed");
   }
   num_given_ = tokens_.size();
 }

@@ -111,7 +111,7 @@ def test_streams_order_each_other_by_events_and_waits_are_bounded() -> None:
     second.launch(native.python_host_function(log.append, ("second",), {}, "append"))
     with pytest.raises(EngineError, match="'second' did not finish within"):
         second.synchronize(0.05)
-    with pytest.raises(EngineError, match="'ready' did not come within"):
+    with pytest.raises(EngineError, match="'ready' was not reached within"):
         ready.synchronize(0.05)
     go.set()
     second.synchronize()

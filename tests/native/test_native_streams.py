@@ -63,7 +63,7 @@ def test_a_time_out_is_an_engine_error_that_names_the_event() -> None:
         EngineError, match=r"'forward' waited 0\.05 s in vain for event 'rows ready'"
     ):
         forward.wait(ready)
-    with pytest.raises(EngineError, match="event 'rows ready' did not come within"):
+    with pytest.raises(EngineError, match="event 'rows ready' was not reached within"):
         ready.synchronize(0.01)
     with pytest.raises(EngineError, match="running host function 'slow walk'"):
         grammar.synchronize(0.01)
