@@ -77,10 +77,10 @@ class ReasoningPlan:
         return told | ({one.effort: effort} if one.effort else {})
 
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
-        """The prompt with the text that belongs before the answer. After a section that is over, this
-        is the answer's mark. Without reasoning, it is the rest of a section that the prompt has
-        begun, or the text that replaces a section, or an empty section where the template has no
-        switch against one."""
+        """The prompt with the text that belongs before the answer. After a section that is over,
+        this is the answer's mark. Without reasoning, it is the rest of a section that the prompt
+        has begun, or the text that replaces a section, or an empty section where the template has
+        no switch against one."""
         one = self.format
         is_marked = bool(self._answer)
         if one is None or self.is_begun or not (is_marked or self.effort == "none"):

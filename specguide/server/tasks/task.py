@@ -51,7 +51,7 @@ class ExpectedReasoning:
 class Task:
     """Prompts that are answered with the same parameters.
 
-    model:         the name by which the client asked for the model
+    model:         the model's name in answers
     prompts:       token ids of each; each has `params.n` samples
     reasoning:     how reasoning is read; None where there is none to read
     schema_params: the request's fields with the JSON Schemas of the guide, where it has several
