@@ -253,7 +253,8 @@ class SamplingParams:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:
-        """From a mapping of parameter names. Raises InvalidParams naming an unknown one."""
+        """SamplingParams from a mapping of parameter names. Raises InvalidParams naming an unknown
+        one."""
         for name in values:
             if name not in _KNOWN_NAMES:
                 raise InvalidParams(

@@ -1,4 +1,4 @@
-"""Owns /v1/messages: Anthropic's API over the same model.
+"""Owns /v1/messages: Anthropic's API for the served model.
 
 Source: Anthropic, "Messages", "Streaming Messages", "Count Message tokens" and "Errors"
         (docs.anthropic.com/en/api).
@@ -41,7 +41,7 @@ _TOOLS = ToolFields(parameters="input_schema")
 
 
 class Refused(BaseModel):
-    """Anthropic's error: its type, and what is wrong."""
+    """Anthropic's error: its type and its message."""
 
     type: Literal["error"]
     error: dict[str, str]

@@ -2,7 +2,7 @@
 chat templates read.
 
 Source: Anthropic, "Messages" (docs.anthropic.com/en/api/messages): content blocks, tools, choices
-of tools.
+        of tools.
 """
 
 from __future__ import annotations

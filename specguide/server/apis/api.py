@@ -200,7 +200,7 @@ async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Jso
 
 
 async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[JsonObject]:
-    """The answer as the objects of a stream. An error is the last of them."""
+    """The answer as the objects of a stream. An error ends it."""
     try:
         for one in renderer.begin():
             yield one

@@ -15,7 +15,7 @@ from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
 
 @dataclass
 class Choice:
-    """One sample, as it grows.
+    """One sample's choice, which grows with its events.
 
     is_legacy:     its call is written as `function_call`
     ids:           its token ids

@@ -75,7 +75,7 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
     except RecursionError:
         raise InvalidParams("the body is nested too deeply") from None
     except json.JSONDecodeError:
-        raise  # handled by a caller, which tells the position
+        raise  # the caller's answer tells the position
     except ValueError as error:  # not UTF-8, or a number of thousands of digits
         raise InvalidParams(f"the body is not JSON: {error}") from None
     if isinstance(values, dict):

@@ -135,7 +135,8 @@ def _accepted(stats: EngineStats) -> Metric:
 
 
 def _guides(stats: EngineStats) -> Iterator[Metric]:
-    """Figures of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
+    """Figures of the most used guides; `tokens` divided by `iterations` is a guide's acceptance
+    length."""
     for what in ("requests", "iterations", "tokens"):
         counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
         yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)

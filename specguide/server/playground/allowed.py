@@ -60,8 +60,8 @@ class AllowedWalk:
         return allowed_tokens(self._row)
 
     def _is_forced(self, text: bytes, ids: npt.NDArray[np.int64]) -> bool:
-        """Whether the text is forced: all allowed tokens agree with it, and so do, after the
-        shortest of them, the next allowed tokens with its rest."""
+        """Whether the grammar forces the text: every path of allowed tokens spells it, however it
+        is split into tokens."""
         num_taken = 0
         while text and all(_go_along(self._token_bytes[one], text) for one in ids):
             shortest = min(ids.tolist(), key=lambda one: len(self._token_bytes[one]))

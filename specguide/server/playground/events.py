@@ -140,7 +140,7 @@ class Narrator:
         """The allowed tokens. If the walk fails, it ends, but the output goes on: the engine
         enforces the grammar itself."""
         try:
-            if self._take is None:  # the engine has compiled the grammar before there is a token
+            if self._take is None:  # the engine has compiled the grammar before the first token
                 grammar = self._backend.engine.grammar_of(self._task.params)
                 self._take = (
                     free

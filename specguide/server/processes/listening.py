@@ -75,7 +75,8 @@ def listener(address: Address) -> socket.socket:
 
 
 def _distinct(found: list[Any]) -> list[Address]:
-    """The addresses of a host's name, each once; the address that means all stands alone."""
+    """The addresses of a host's name, each once; if the address for all is among them, only that
+    one."""
     addresses = list(dict.fromkeys((one[0], one[4]) for one in found))
     return [one for one in addresses if one[1][0] == _EVERY_ADDRESS] or addresses
 

@@ -56,7 +56,7 @@ def _remove_abandoned() -> None:
     """Remove the folders of this user's services that are gone."""
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         folder = lock.parent
-        with suppress(OSError):  # another one has it, or has removed it just now
+        with suppress(OSError):  # another service has it, or has just removed it
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
             with lock.open("rb") as file:

@@ -52,7 +52,7 @@ class StoppableServer(uvicorn.Server):
     def stop(self, drain_s: float) -> None:
         """Begin to stop.
 
-        drain_s: longest time that requests under way are given, seconds
+        drain_s: longest time that requests under way get to finish, seconds
         """
         self._drain_s = drain_s
         self.should_exit = True

@@ -52,6 +52,6 @@ class StopTail:
 
 
 def _overlap(text: bytes, stop: bytes) -> int:
-    """Length of the longest end of a text that is a beginning of a stop string, or all of it."""
+    """Length of the longest end of a text with which the stop string begins."""
     lengths = range(min(len(text), len(stop)), 0, -1)
     return next((length for length in lengths if stop.startswith(text[-length:])), 0)

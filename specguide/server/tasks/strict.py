@@ -2,7 +2,7 @@
 the error messages for the others.
 
 Source: OpenAI, "Structured Outputs", supported schemas; the messages are those that its API is
-known to answer.
+        known to answer.
 """
 
 from __future__ import annotations

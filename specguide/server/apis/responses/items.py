@@ -85,7 +85,7 @@ class Message(Item):
         yield self._of_part("content_part.added", part=self._part())
 
     def add(self, text: str, scores: Sequence[JsonObject]) -> JsonObject:
-        """More text, and the log-probabilities of its tokens."""
+        """Add text, with the log-probabilities of its tokens."""
         self.text += text
         self.logprobs += scores
         return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
@@ -124,7 +124,7 @@ class Thought(Item):
         }
 
     def add(self, text: str) -> JsonObject:
-        """Add more of the text."""
+        """Add text."""
         self.text += text
         return self._event("reasoning_text.delta", content_index=0, delta=text)
 
