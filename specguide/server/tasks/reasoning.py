@@ -15,8 +15,8 @@ from specguide.server.tasks.task import ExpectedReasoning
 from specguide.tokenizer import Tokenizer
 
 _TAIL = 64
-"""Tokens at a prompt's end that are searched for the begin of the section, or for what replaces
-it."""
+"""Tokens at a prompt's end that are searched for the beginning of the section, or for
+the text that replaces it."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ANYTHING = Guide(regex=r"[\s\S]*")
 
