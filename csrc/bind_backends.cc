@@ -174,11 +174,13 @@ void bind_distinct(py::module_& m) {
       .value("FEW", Place::Room::kFew);
   py::class_<Place>(m, "DistinctPlace")
       .def(py::init([](bool is_distinct, Place::Room room, std::vector<int> prefix, int rest,
-                       std::unordered_map<std::string, int> properties, int other, bool is_even) {
-             return Place{is_distinct, room, std::move(prefix), rest, std::move(properties), other, is_even};
+                       std::unordered_map<std::string, int> properties, int other, bool is_even, std::string endless) {
+             return Place{is_distinct, room, std::move(prefix), rest, std::move(properties),
+                          other,       is_even, std::move(endless)};
            }),
            py::kw_only(), py::arg("is_distinct"), py::arg("room"), py::arg("prefix"), py::arg("rest"),
-           py::arg("properties"), py::arg("other"), py::arg("is_even") = true);
+           py::arg("properties"), py::arg("other"), py::arg("is_even") = true,
+           py::arg("endless") = "");
   py::class_<DistinctPlaces, std::shared_ptr<DistinctPlaces>>(m, "DistinctPlaces")
       .def(py::init([](std::vector<Place> places) { return std::make_shared<DistinctPlaces>(std::move(places)); }),
            py::arg("places"));

@@ -314,8 +314,8 @@ def test_what_others_call_otherwise_is_taken_where_it_changes_nothing() -> None:
         ({"max_tokens": None}, "ends where the context does"),
         ({"structured_outputs": {"json": True, "disable_any_whitespace": True}}, "GuideConfig"),
         ({"structured_outputs": {"jsn": {}}}, "structured_outputs has no 'jsn'; known: json"),
-        ({"structured_outputs": "{}"}, "structured_outputs must say"),
-        ({"structured_outputs": {"regex": "a"}, "guide": Guide(regex="b")}, "give one"),
+        ({"structured_outputs": "{}"}, "structured_outputs must have"),
+        ({"structured_outputs": {"regex": "a"}, "guide": Guide(regex="b")}, "give only one"),
     ],
     ids=str,
 )
@@ -326,7 +326,7 @@ def test_and_is_refused_by_name_where_it_would(option: dict[str, Any], told: str
 
 
 def test_a_name_that_nobody_knows_is_refused_with_those_like_it() -> None:
-    with pytest.raises(TypeError, match="no parameter 'temprature'; like it: temperature"):
+    with pytest.raises(TypeError, match="no parameter 'temprature'; similar names: temperature"):
         SamplingParams(**{"temprature": 1})
 
 

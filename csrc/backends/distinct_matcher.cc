@@ -19,12 +19,10 @@ namespace {
 
 constexpr std::string_view kEnding = DistinctTokens::kEnding;
 
-// Whether a token may continue behind an array's item, by more than the first byte of the next one.
+// Whether a token may continue behind an array's item, by the beginning of the next one.
 bool holds_item(std::string_view bytes) {
   const size_t comma = bytes.find(',');
-  if (comma == std::string_view::npos) return false;
-  const size_t next = bytes.find_first_not_of(kJsonSpaces, comma + 1);
-  return next != std::string_view::npos && bytes.find_first_not_of(kJsonSpaces, next + 1) != std::string_view::npos;
+  return comma != std::string_view::npos && bytes.find_first_not_of(kJsonSpaces, comma + 1) != std::string_view::npos;
 }
 
 // Whether it may contain a whole value.

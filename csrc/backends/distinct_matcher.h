@@ -27,8 +27,8 @@ struct DistinctTokens {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::vector<int32_t> ending;        // may end a value, or begin an exponent
   std::vector<int32_t> whole;         // may end a value that begins in the token, or `ending`
-  std::vector<int32_t> closing;       // end an array or object, or contain a whole item
-  std::vector<int32_t> holding;       // may contain a whole item, behind a comma
+  std::vector<int32_t> closing;       // end an array or object, or begin an item behind a comma
+  std::vector<int32_t> holding;       // may contain the beginning of an item, behind a comma
   std::vector<int32_t> quoting;       // end a string
   size_t most_opening = 0;            // arrays and objects that one token opens
   std::array<int32_t, 256> of_byte;   // the token of each byte alone; -1 for none
@@ -83,7 +83,8 @@ class DistinctMatcher final : public Matcher {
   void settle();
   void settle_items(const DistinctFrame& frame);
   void settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame);
-  void settle_scalar();
+  std::string item_end() const;
+  void settle_ahead();
   // place: where an item begins in the text; there it is tried which beginnings can only repeat one
   void settle(const std::shared_ptr<DistinctItem>& item, size_t place);
   void try_beginnings(const std::shared_ptr<DistinctItem>& item, size_t place);

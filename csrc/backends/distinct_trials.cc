@@ -38,14 +38,14 @@ std::shared_ptr<const DistinctFrame> on_trial(const DistinctFrame& array, const 
 }  // namespace
 
 void DistinctMatcher::settle() {
-  if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
+  if (walk_.expected_at() != state_.raw_size) walk_.expect(nullptr, 0);
   for (const DistinctFrame* frame = guarded(state_.top); frame != nullptr; frame = guarded(frame->parent)) {
     if (frame->is_to_settle()) settle_items(*frame);
   }
   for (const DistinctFrame* frame = guarded(state_.top); frame != nullptr && !search_; frame = guarded(frame->parent)) {
     if (frame->is_distinct()) walk_.index().put(frame->items);
   }
-  if (state_.mode == DistinctMode::kScalar && state_.top != nullptr && state_.top->is_to_settle()) settle_scalar();
+  settle_ahead();
 }
 
 void DistinctMatcher::settle_items(const DistinctFrame& frame) {
@@ -75,13 +75,27 @@ void DistinctMatcher::settle_told(const std::shared_ptr<DistinctItem>& item, con
   rollback(1);
 }
 
-// A comma both ends a scalar and asks for another item.
-void DistinctMatcher::settle_scalar() {
-  if (state_.top->place->room != DistinctPlace::Room::kFew || !lead(",")) return;
+// The bytes that end the item which is open in the nearest array of few values, and the comma behind them; empty where
+// there is none.
+std::string DistinctMatcher::item_end() const {
+  const bool is_in_value = state_.mode == DistinctMode::kScalar || state_.mode == DistinctMode::kString;
+  if (state_.is_key || state_.mode == DistinctMode::kEscape) return "";
+  std::string end = state_.mode == DistinctMode::kString ? "\"" : "";
+  const DistinctFrame* frame = guarded(state_.top);
+  const bool is_open = is_in_value || (frame != nullptr && !frame->is_distinct());
+  for (; frame != nullptr && !frame->is_distinct(); frame = guarded(frame->parent)) end += frame->is_object ? '}' : ']';
+  const bool has_few = frame != nullptr && frame->is_to_settle() && frame->place->room == DistinctPlace::Room::kFew;
+  return is_open && has_few ? end + ',' : "";
+}
+
+// A token may both end an item and ask for another one, as a comma behind a number does, or `","` within a string.
+void DistinctMatcher::settle_ahead() {
+  const std::string end = item_end();
+  if (end.empty() || (search_ && end.size() > 1) || !lead(end)) return;
   settle_items(*state_.top);
   std::shared_ptr<DistinctItem> item = state_.top->items;
-  rollback(1);
-  walk_.expect(std::move(item));
+  rollback(static_cast<int>(end.size()));
+  walk_.expect(std::move(item), state_.raw_size);
 }
 
 void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item, size_t place) {
@@ -124,7 +138,7 @@ void DistinctMatcher::try_beginnings(const std::shared_ptr<DistinctItem>& item, 
   }
   rollback(static_cast<int>(taken_.size() - num_taken));
   walk_.put_back(state_, written);
-  walk_.expect(nullptr);
+  walk_.expect(nullptr, 0);
   for (Taken& one : again) {
     if (!inner_->accept(one.token)) throw std::runtime_error("a matcher refuses what it took before");
     taken_.push_back(std::move(one));

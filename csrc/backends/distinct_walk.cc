@@ -279,7 +279,7 @@ bool DistinctWalk::is_dead(const DistinctState& state) {
 bool DistinctWalk::goes_on_unsettled(const DistinctState& state, const DistinctFrame& frame) const {
   if (unsettled_ == nullptr || frame.items.get() != unsettled_) return false;
   std::string_view start = begun(state, frame);
-  if (is_opener(start)) return false;
+  if (frame.place->has_endless(start)) return false;
   const size_t object = start.find('{');
   if (any_order_ && object != std::string_view::npos) start = start.substr(0, object + 1);
   return begins_with(unsettled_->text, start);

@@ -22,6 +22,7 @@ namespace specguide {
 //                                  inside must differ. Properties are keyed by their names as canonical JSON.
 // is_even:     whether the items behind the prefix are all of one kind; otherwise what may follow depends on the items
 //              before
+// endless:     the quotes and brackets that begin infinitely many of the items behind the prefix
 struct DistinctPlace {
   // kFree: whatever was begun can be ended in infinitely many ways; kEndless: there are always more values, but one
   // that was begun may be there already; kFew: the values may be used up.
@@ -34,6 +35,12 @@ struct DistinctPlace {
   std::unordered_map<std::string, int> properties;
   int other = -1;
   bool is_even = true;
+  std::string endless;
+
+  // Whether infinitely many items begin like this.
+  bool has_endless(std::string_view start) const {
+    return (start.size() == 1 || start == "{\"") && endless.find(start[0]) != std::string::npos;
+  }
 };
 
 // All places of a text's schemas; the first one is the whole text's if that is JSON. Shared and immutable.
@@ -159,9 +166,12 @@ class DistinctWalk {
   // Whether it is also, so far, a number that is already there, or not a number yet.
   bool may_be_spent(const DistinctState& state) const;
 
-  // An item that a scalar may become, already settled.
-  void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
-  size_t expected_end() const { return expected_ == nullptr ? 0 : expected_->raw_end; }
+  // A settled item that may end behind a text of this size.
+  void expect(std::shared_ptr<DistinctItem> item, size_t raw_size) {
+    expected_ = std::move(item);
+    expected_at_ = raw_size;
+  }
+  size_t expected_at() const { return expected_at_; }
   // The items of open arrays; they are settled.
   DistinctIndex& index() { return index_; }
   // Whether an array may go on behind an item that is not settled yet, even if few values may be left.
@@ -196,6 +206,7 @@ class DistinctWalk {
   std::string text_;  // without whitespace between values, up to the state that last took a byte
   std::string beginning_;  // the last one asked for
   std::shared_ptr<DistinctItem> expected_;
+  size_t expected_at_ = 0;
   bool may_go_on_unsettled_ = false;
   DistinctIndex index_;
   // The item that the taken bytes ended, before it was settled.

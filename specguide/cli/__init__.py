@@ -45,9 +45,7 @@ def _tell_version(is_asked: bool) -> None:
 def _of_all_commands(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Which release this is.", callback=_tell_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
     ] = False,
 ) -> None:
     """The options before a command."""
@@ -62,8 +60,8 @@ def main() -> None:
         sys.exit(2 if isinstance(error, UserError) else 1)
     except UnicodeError as error:
         typer.echo(
-            f"specguide: {error}: standard input and output are in the encoding of the locale, or "
-            "in that of PYTHONIOENCODING",
+            f"specguide: {error}: standard input and output have the encoding of the locale; set "
+            "PYTHONIOENCODING for another one, for example to utf-8",
             err=True,
         )
         sys.exit(2)

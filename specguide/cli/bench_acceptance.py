@@ -50,8 +50,8 @@ def acceptance(
     head: Annotated[
         list[str] | None,
         typer.Option(
-            help="METHOD=FOLDER of a draft head or of the small model that drafts; for each method "
-            "one.",
+            help="METHOD=FOLDER of a draft head, or of the small model that drafts; at most one "
+            "for each method.",
             rich_help_panel="Model",
         ),
     ] = None,
@@ -121,7 +121,7 @@ def _drafters(asked: str | None, model: Path | None, heads: Mapping[str, Path]) 
         words = f"{name} needs a head or a small model for this target: --head {method}=FOLDER"
         if asked is not None:
             raise InvalidParams(words, param="drafters")
-        typer.echo(f"{words}; it is left out", err=True)
+        typer.echo(f"{words}; {name} is left out", err=True)
     return [name for name in found if name not in headless]
 
 
@@ -144,7 +144,9 @@ def _wanted(
     num_tasks = {name: len(some) for name, some in tasks.items()}
     for name, found in num_tasks.items():
         if found < max(axes.concurrency):
-            typer.echo(f"{name} has {found} tasks, and at most so many requests at once", err=True)
+            typer.echo(
+                f"{name} has {found} tasks, so at most {found} requests run at once", err=True
+            )
     guided = {name for name, some in tasks.items() if any(task.schema is not None for task in some)}
     wanted = [
         setting
@@ -220,8 +222,8 @@ def _heads(options: list[str] | tuple[str, ...]) -> dict[str, Path]:
                 f"--head {option!r} is not METHOD=FOLDER with a METHOD of {', '.join(_METHODS)}"
             )
         if method in heads:
-            raise InvalidParams(f"--head gives {method} two folders: measure one after the other")
+            raise InvalidParams(f"--head gives {method} two folders: run the command once for each")
         if not Path(folder).exists():
-            raise InvalidParams(f"--head {option!r}: there is no {folder}")
+            raise InvalidParams(f"--head {option!r}: there is no folder {folder}")
         heads[method] = Path(folder)
     return heads

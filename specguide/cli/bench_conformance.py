@@ -29,9 +29,9 @@ def conformance(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Files and folders. NAME.json: a schema, its instances a line each in "
+            help="Files and folders. NAME.json: a schema, with its instances, one per line, in "
             "NAME.valid.jsonl and "
-            'NAME.invalid.jsonl beside it, or groups of {"schema", "tests": [{"data", "valid"}]} '
+            'NAME.invalid.jsonl beside it; or groups of {"schema", "tests": [{"data", "valid"}]} '
             "as in JSON-Schema-Test-Suite. NAME.jsonl: records as in JSONSchemaBench, JSON Mode "
             "Eval or BFCL."
         ),

@@ -23,7 +23,7 @@ _SEED_STEP = 1000
 """Distance between the seeds of two loads, so that another --seed shares no prompts with them."""
 _SERVER = ConfigOptions(ServerAddress, "Server", variables={"api_key": API_KEY_VARIABLE})
 _LOAD = ConfigOptions(Load, "Load", {"timeout_s": "timeout", "concurrency": None})
-_REQUESTS = ConfigOptions(RequestMix, "Requests, each of its own")
+_REQUESTS = ConfigOptions(RequestMix, "Requests that all differ")
 _SIZES = ConfigOptions(RequestSizes, "Requests of one size")
 
 
@@ -33,7 +33,7 @@ def serve(
     concurrency: Annotated[
         str,
         typer.Option(
-            help="Most requests at once: one load after another, comma-separated.",
+            help="Most requests at once; of a comma-separated list, one load after another.",
             rich_help_panel="Load",
         ),
     ] = "64",
@@ -76,7 +76,7 @@ def serve(
 def _refuse_without_effect(mix: RequestMix, sizes: RequestSizes) -> None:
     """Raises InvalidParams for an option of requests that are not sent."""
     unused: RequestMix | RequestSizes = sizes
-    why = "changes nothing without --prompt-len: give it too"
+    why = "changes nothing without --prompt-len: give --prompt-len too"
     if sizes.prompt_len is not None:
         unused = mix
         why = "changes nothing beside --prompt-len: leave one of them out"
@@ -85,7 +85,7 @@ def _refuse_without_effect(mix: RequestMix, sizes: RequestSizes) -> None:
             flag = f"--{entry.name.replace('_', '-')}"
             raise InvalidParams(f"{flag} {why}", param=entry.name)
     if sizes.prompt_ids is not None and sizes.api != "completions":
-        raise InvalidParams("--prompt-ids takes --api completions", param="prompt_ids")
+        raise InvalidParams("--prompt-ids needs --api completions", param="prompt_ids")
 
 
 def _requests(mix: RequestMix, sizes: RequestSizes, target: Target, seed: int) -> Requests:

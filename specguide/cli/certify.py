@@ -30,7 +30,7 @@ def certify(
     instances: Annotated[
         Path | None,
         typer.Option(
-            help="Valid instances, one JSON text a line; NAME.valid.jsonl beside SCHEMA if left out"
+            help="Valid instances, one JSON text per line; left out: NAME.valid.jsonl beside SCHEMA"
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
@@ -60,7 +60,7 @@ def certify(
     try:
         certificate = checked(grammar, value, known, config)
     except RecursionError:
-        raise InvalidParams(f"{schema} or an instance is nested too deep to be checked") from None
+        raise InvalidParams(f"{schema} or an instance is nested too deeply to be checked") from None
     rows = enforcement(value, grammar.backend)
     if as_json:
         record = {**asdict(certificate), "enforced": [one._asdict() for one in rows]}
@@ -76,7 +76,7 @@ def _schema(name: str) -> Any:
     read, InvalidGuide for an invalid schema."""
     value = json.loads(schema_text(name)) if name.startswith(MARK) else read_json(Path(name))
     if not isinstance(value, dict | bool):
-        raise InvalidParams(f"{name} holds no JSON schema: it must be an object, true or false")
+        raise InvalidParams(f"{name} is not a JSON schema: it must be an object, true or false")
     Guide(json_schema=value)
     return value
 
@@ -93,4 +93,4 @@ def _instances(name: str, given: Path | None) -> list[Any]:
     try:
         return [json.loads(line) for line in read_text(path).splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
-        raise InvalidParams(f"{path} is not valid JSON, line by line: {error}") from error
+        raise InvalidParams(f"each line of {path} must be valid JSON: {error}") from error

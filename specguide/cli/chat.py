@@ -32,9 +32,9 @@ from specguide.cli.options import SAMPLING, WRITTEN, ApiKey, GuideFiles, Model, 
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 
-HELP = """/help   this
-/reset  begin anew; the system message stays
-/quit   leave, as does Ctrl-D
+HELP = """/help   show this help
+/reset  start a new conversation; the system message stays
+/quit   leave, as Ctrl-D does
 Ctrl-C stops an answer. With --tools, type the result of each call that is shown."""
 
 
@@ -56,7 +56,7 @@ def chat(
             rich_help_panel="What is written",
         ),
     ] = None,
-    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    system: Annotated[str | None, typer.Option(help="The system message.")] = None,
     model: Model = None,
     url: Annotated[
         str | None,
@@ -95,8 +95,8 @@ def _refuse_beside_url(given: Given) -> None:
     flag = next(filter(None, flags), None)
     if flag is not None:
         raise InvalidParams(
-            f"{flag} is for an engine of this command, and --url asks a server: leave one of them "
-            "out",
+            f"{flag} is for an engine in this process, and --url uses the engine of a server: "
+            "leave one of them out",
             param=flag[2:],
         )
 
@@ -137,7 +137,7 @@ def _talk(conversation: Conversation) -> None:
     if sys.stdin.isatty():
         with suppress(ImportError):
             import readline  # noqa: F401  (gives input() its line editing)
-        say(f"{conversation.model.name}; /help says what can be typed")
+        say(f"{conversation.model.name}; /help lists the commands")
     while True:
         try:
             text = read_line("> ").strip()
@@ -148,13 +148,13 @@ def _talk(conversation: Conversation) -> None:
             elif text == "/reset":
                 conversation.reset()
             elif text.startswith("/"):
-                say(f"there is no command {text.split()[0]}; /help says what there is")
+                say(f"there is no command {text.split()[0]}; /help lists the commands")
             elif text:
                 conversation.turn(text)
         except EOFError:
             return
         except KeyboardInterrupt:
-            say("\n/quit or Ctrl-D leaves")
+            say("\nto leave, type /quit or Ctrl-D")
 
 
 def _tools(path: Path) -> list[dict[str, Any]]:

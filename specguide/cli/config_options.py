@@ -62,7 +62,7 @@ class Without:
 
 ENGINE = ConfigOptions(EngineConfig, "Engine", {"model": None})
 CACHE = ConfigOptions(CacheConfig, "KV cache")
-TRANSFER = ConfigOptions(TransferConfig, "Prefill and decode apart")
+TRANSFER = ConfigOptions(TransferConfig, "Disaggregated prefill")
 GUIDE = ConfigOptions(
     GuideConfig,
     "Grammars",
@@ -182,7 +182,9 @@ def _refuse_beside(without: str, source: ConfigOptions, given: Mapping[str, Any]
     """Raises InvalidParams for an option of something that the engine leaves out."""
     flag = flag_given(source, given)
     if flag is not None:
-        raise InvalidParams(f"{without} and {flag} contradict each other", param=flag[2:])
+        raise InvalidParams(
+            f"{without} and {flag} contradict each other: leave one of them out", param=flag[2:]
+        )
 
 
 def flag_given(source: ConfigOptions, given: Mapping[str, Any]) -> str | None:

@@ -76,7 +76,7 @@ class Conversation:
             say(f"no answer: {self.told(str(error))}")
             self.messages = before
         except KeyboardInterrupt:
-            say("\nno result was given; this turn is forgotten")
+            say("\nno result was given, so this turn is forgotten")
             self.messages = before
 
     def _answer(self) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def generate(
     *,
     model: Model = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write a timeline there, for https://ui.perfetto.dev.")
+        Path | None, typer.Option(help="File for a timeline to open in https://ui.perfetto.dev.")
     ] = None,
     json_stats: Annotated[
         bool, typer.Option("--json-stats", help="Print the figures as one JSON line.")

@@ -11,7 +11,7 @@ from specguide.guide.ready_grammars import MARK, ready_grammar, ready_grammars
 
 grammars = typer.Typer(
     no_args_is_help=True,
-    help="The ready grammars, of which --grammar @NAME takes one; and what a schema's grammar "
+    help="Show the ready grammars, which --grammar @NAME uses, and what a schema's grammar "
     "enforces.",
 )
 grammars.command()(certify)

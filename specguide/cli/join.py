@@ -10,11 +10,11 @@ import typer
 
 def join(
     address: Annotated[
-        str, typer.Argument(help="HOST:PORT that the engine has as its --rank-address.")
+        str, typer.Argument(help="HOST:PORT of the engine: what its --rank-address is.")
     ],
     num_ranks: Annotated[
         int | None,
-        typer.Option(min=1, help="Ranks to run, at most; left out: the GPUs here, without any 1."),
+        typer.Option(min=1, help="Most ranks to run; left out: one for each GPU here, or 1."),
     ] = None,
 ) -> None:
     """Run ranks here for an engine on another host, started with --rank-address, and for its

@@ -111,9 +111,9 @@ def listed(text: str, known: Collection[str] | None = None) -> list[str]:
     strange = next((part for part in parts if known is not None and part not in known), None)
     if strange is not None or not parts:
         raise InvalidParams(
-            f"{strange if parts else text!r} is none of {', '.join(known or ())}"
+            f"{strange if parts else text!r} is not one of {', '.join(known or ())}"
             if known
-            else "a comma-separated list is wanted, and it is empty"
+            else "a comma-separated list is empty: give at least one value"
         )
     return parts
 
@@ -124,6 +124,7 @@ def listed_numbers(text: str, least: int = 0) -> list[int]:
     for part in listed(text):
         if not part.isdecimal() or int(part) < least:
             raise InvalidParams(
-                f"a list of whole numbers ≥ {least} is wanted, found {part!r} in {text!r}"
+                f"a comma-separated list of whole numbers ≥ {least} is needed, found {part!r} in "
+                f"{text!r}"
             )
     return sorted(int(part) for part in listed(text))

@@ -55,7 +55,7 @@ def run_batch(
     input_file: Annotated[
         typer.FileBinaryRead,
         typer.Option(
-            "--input-file", "-i", metavar="FILE", help="Requests, one a line; -: standard input."
+            "--input-file", "-i", metavar="FILE", help="Requests, one per line; -: standard input."
         ),
     ],
     output_file: Annotated[
@@ -65,7 +65,7 @@ def run_batch(
             "-o",
             metavar="FILE",
             lazy=True,
-            help="Answers, one a line; -: standard output.",
+            help="File for the answers, one per line; -: standard output.",
         ),
     ],
     model: Model = None,
@@ -90,7 +90,7 @@ def _refuse_same(requests: BinaryIO, answers: BinaryIO) -> None:
     with suppress(OSError):  # there is no such file yet, or it is not a file
         if os.path.samefile(requests.name, answers.name):
             raise InvalidParams(
-                f"{answers.name} has the requests: have answers written to another file",
+                f"{answers.name} has the requests: give another file for the answers",
                 param="output_file",
             )
 

@@ -108,8 +108,8 @@ def _tell_defaults(defaults: Mapping[str, Any]) -> None:
     if defaults:
         values = ", ".join(f"{name} {value}" for name, value in defaults.items())
         _tell(
-            f"what a request leaves out is as the model's generation_config.json has it: {values} "
-            "(--sampling-defaults openai: as OpenAI's API has it)"
+            f"sampling defaults from the model's generation_config.json: {values} "
+            "(--sampling-defaults openai uses the defaults of OpenAI's API instead)"
         )
 
 
@@ -122,7 +122,8 @@ def _origins(written: str) -> list[str]:
         if all(isinstance(one, str) for one in found):
             return list(found)
     raise InvalidParams(
-        f"--allowed-origins {written!r} is no JSON list of texts", param="allowed_origins"
+        f"--allowed-origins {written!r} must be an origin or a JSON list of strings",
+        param="allowed_origins",
     )
 
 

@@ -23,7 +23,9 @@ def whole_number(written: str | int) -> int:
     except ValueError:
         number = Fraction(1, 2)
     if number.denominator != 1:
-        raise typer.BadParameter(f"{written!r} is no whole number, as 8192, 8k (8000) or 8K (8192)")
+        raise typer.BadParameter(
+            f"{written!r} is not a whole number such as 8192, 8k (8000) or 8K (8192)"
+        )
     return int(number)
 
 

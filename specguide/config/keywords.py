@@ -59,7 +59,7 @@ def _remedy(name: str) -> str:
         if name in _names(config):
             return f": {remedy.format(name)}"
     near = get_close_matches(name, _PARAMETERS)
-    return f"; like it: {', '.join(near)}" if near else ""
+    return f"; similar names: {', '.join(near)}" if near else ""
 
 
 def _in_python(name: str) -> str:

@@ -126,8 +126,8 @@ class Reasoning:
     def __post_init__(self) -> None:
         if self.begin is None and self.instead is not None:
             raise InvalidParams(
-                "a mark instead of reasoning needs the mark `begin`: with None the prompt has "
-                "begun it",
+                "reasoning has the mark `instead` without the mark `begin`: give `begin` too, "
+                "since with None the prompt has already begun the reasoning",
                 param="reasoning",
             )
         for name in ("end", "begin", "instead", "cut_by"):
@@ -185,7 +185,7 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
             found = type(value).__name__
             if hasattr(value, "model_json_schema"):
                 model = value if isinstance(value, type) else type(value)
-                found = f"a model of pydantic: give {model.__name__}.model_json_schema()"
+                found = f"a pydantic model: give {model.__name__}.model_json_schema()"
             raise InvalidGuide(f"{kind} must be a JSON object, found {found}", param=kind)
         try:
             text = _finite_text(value)
@@ -250,7 +250,7 @@ def _check_text(kind: str) -> Any:
 def _check_json_object(value: Any) -> None:
     if value is not True:
         raise InvalidGuide(
-            "json_object takes only True; leave it out to generate freely", param="json_object"
+            "json_object must be True, or be left out to generate freely", param="json_object"
         )
 
 

@@ -87,7 +87,7 @@ def ready_grammar(name: str, *, param: str = "grammar") -> ReadyGrammar:
     if bare not in known:
         close = ", ".join(MARK + one for one in difflib.get_close_matches(bare, known, cutoff=0.4))
         raise InvalidGuide(
-            f"there is no ready grammar {bare!r}; {f'like it: {close}; ' if close else ''}"
+            f"there is no ready grammar {bare!r}; {f'similar names: {close}; ' if close else ''}"
             "`specguide grammars list` shows all",
             param=param,
         )

@@ -20,7 +20,9 @@ class SchemaDocuments(Mapping[str, Any]):
         }
         for uri, schema in self._schemas.items():
             if not isinstance(schema, (dict, bool)) or "#" in uri:
-                raise _wrong(f"{uri!r} is no URI without a fragment, or has no schema")
+                raise _wrong(
+                    f"{uri!r} must be a URI without a fragment (#…), and its value a schema"
+                )
 
     def __getitem__(self, uri: str) -> Any:
         return self._schemas[uri]
@@ -49,7 +51,7 @@ def schema_documents(given: Mapping[str, Any] | str | Path | None) -> SchemaDocu
     except (OSError, ValueError, RecursionError) as error:
         raise _wrong(f"{given} cannot be read as JSON: {error}") from error
     if not isinstance(schemas, dict):
-        raise _wrong(f"{given} holds no JSON object")
+        raise _wrong(f"{given} must contain a JSON object")
     return SchemaDocuments(schemas)
 
 
@@ -57,10 +59,10 @@ def _canonical(schemas: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(schemas), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _wrong(f"they cannot be written as JSON: {error}") from error
+        raise _wrong(f"the given schemas cannot be written as JSON: {error}") from error
 
 
 def _wrong(why: str) -> InvalidParams:
     return InvalidParams(
-        f"schema_documents must be JSON Schemas by their URIs: {why}", param="schema_documents"
+        f"schema_documents must map URIs to JSON Schemas: {why}", param="schema_documents"
     )

@@ -27,7 +27,9 @@ def tag_of(tag: Any, param: str, written: Callable[[Any], Any] = _as_it_is) -> A
     structures = described["structures"]
     if not isinstance(triggers, list) or not triggers:
         raise InvalidParams(
-            "structures need triggers: texts with which they begin", param=f"{param}.triggers"
+            "structures need triggers, a non-empty list of strings: the begin of each structure "
+            "starts with one of them",
+            param=f"{param}.triggers",
         )
     if not isinstance(structures, list):
         raise InvalidParams("structures must be a list", param=f"{param}.structures")

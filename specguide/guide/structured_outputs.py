@@ -14,7 +14,7 @@ _ALIKE = ("json_object", "regex", "choice", "grammar", "structural_tag", "backen
 _KINDS = {"json": "json_schema", **dict(zip(_ALIKE, _ALIKE, strict=True))}
 """vLLM's names for Guide's fields."""
 
-_WHITESPACE = "whitespace is bounded as GuideConfig says: leave it out"
+_WHITESPACE = "leave it out; max_whitespace of GuideConfig limits whitespace"
 _OTHERS: Mapping[str, OtherOption] = {
     "disable_fallback": OtherOption(),
     "disable_any_whitespace": OtherOption(_WHITESPACE, ("false",)),
@@ -33,7 +33,7 @@ def guide_of(given: Any, param: str) -> Guide | None:
     said = _fields_of(given)
     if said is None:
         raise InvalidParams(
-            f'{param} must say what the output must match, as {{"json": …}}, found {given!r}',
+            f'{param} must have a constraint as a field, as {{"json": …}}, found {given!r}',
             param=param,
         )
     try:

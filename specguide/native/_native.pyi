@@ -400,6 +400,7 @@ class DistinctPlace:
                                      differ
     is_even:     the items behind the prefix are all of one kind; otherwise what may follow depends
                  on the items before
+    endless:     the quotes and brackets that begin infinitely many of the items behind the prefix
     """
 
     def __init__(
@@ -412,6 +413,7 @@ class DistinctPlace:
         properties: Mapping[str, int],
         other: int,
         is_even: bool = True,
+        endless: str = "",
     ) -> None: ...
 
 class DistinctPlaces:

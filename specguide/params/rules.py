@@ -110,7 +110,7 @@ RULES: dict[str, tuple[Predicate, str]] = {
         _optional(lambda ids: _are_ids(ids) and len(ids) > 0),
         "at least one token id, all ≥ 0, or None to allow all",
     ),
-    "bad_words": (_are_texts, "a list of non-empty Unicode texts"),
+    "bad_words": (_are_texts, "a list of non-empty Unicode strings"),
     "logit_bias": (
         _optional(_are_biases),
         f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]",

@@ -79,13 +79,13 @@ def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
         guide = guide_of(rest.pop(name, None), name)
         if guide is not None and rest.get("guide", guide) not in (guide, None):
             raise InvalidParams(
-                f"guide and {name} each say what the output must match; give one", param=name
+                f"guide and {name} both constrain the output; give only one of them", param=name
             )
         rest["guide"] = guide or rest.get("guide")
     for name in rest:
         if name not in _OWN_NAMES:
             near = get_close_matches(name, _OWN_NAMES)
-            like = f"; like it: {', '.join(near)}" if near else ""
+            like = f"; similar names: {', '.join(near)}" if near else ""
             raise TypeError(f"SamplingParams has no parameter {name!r}{like}")
     return rest
 
@@ -219,7 +219,8 @@ class SamplingParams:
             )
         if self.reasoning is not None and self.guide is None:
             raise InvalidParams(
-                "reasoning says what comes before a guided answer: give a guide, or leave it out",
+                "reasoning describes what comes before a guided answer, and there is no guide: "
+                "give a guide, or leave reasoning out",
                 param="reasoning",
             )
         if self.guide is not None and self.ignore_eos:
@@ -234,15 +235,16 @@ class SamplingParams:
     def _check_faithful(self) -> None:
         if self.guide is None:
             raise InvalidParams(
-                "faithful draws from the outputs of a guide: give a guide, or leave it out",
+                "faithful samples from the outputs that a guide allows, and there is no guide: "
+                "give a guide, or leave faithful out",
                 param="faithful",
             )
         plain = SamplingParams()
         for name in _UNFAITHFUL:
             if getattr(self, name) not in (getattr(plain, name), -1, {}):  # a top_k, a logit_bias
                 raise InvalidParams(
-                    f"faithful does not honour {name}: outputs are drawn by the model's own "
-                    "probabilities, without a change; leave one of the two out",
+                    f"faithful cannot be combined with {name}: it samples whole outputs with the "
+                    f"model's own probabilities; leave faithful or {name} out",
                     param=name,
                 )
 

@@ -70,8 +70,9 @@ def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
     InvalidParams where ranks would come from other machines."""
     if engine.rank_address is not None:
         raise InvalidParams(
-            "the ranks of a replica are on one machine, and all would meet at one rank_address: "
-            "leave it out, or serve without replicas",
+            "rank_address cannot be used with replicas: the ranks of a replica run on one machine, "
+            "and all replicas would have the same address; leave rank_address out, or serve "
+            "without replicas",
             param="rank_address",
         )
     needed = {"CPU": config.replica_cpus, "GPU": float(num_gpus(engine, config))}
@@ -107,8 +108,9 @@ def check_number(engine: EngineConfig, config: ReplicaConfig) -> None:
     """Raises InvalidParams where several replicas would have to share one address."""
     if engine.transfer.role == "prefill" and (config.max_replicas or config.replicas) > 1:
         raise InvalidParams(
-            "replicas with the role prefill would all listen at one kv_transfer_address: serve "
-            "each by itself, without replicas, at an address of its own",
+            "several replicas cannot have the role prefill, since all would listen at the same "
+            "kv_transfer_address: start one server for each, without replicas and with an address "
+            "of its own",
             param="role",
         )
 

@@ -83,8 +83,8 @@ def _refuse_what_the_proxy_has(sections: Mapping[str, Any]) -> None:
         given = next((name for name in names if name in (sections[section] or {})), None)
         if given is not None:
             raise InvalidParams(
-                f"{section}.{given} would do nothing, since connections are of Ray's proxy: give "
-                f"{given} under its http_options",
+                f"{section}.{given} would do nothing, since Ray's proxy accepts the connections: "
+                f"set {given} in the http_options of Ray Serve",
                 param=given,
             )
 
@@ -94,7 +94,7 @@ def _refuse_sections_within(sections: Mapping[str, Any]) -> None:
         within = next((name for name in given or {} if name in _SECTIONS), None)
         if within is not None:
             raise InvalidParams(
-                f"{section}.{within} is a section of its own: give {within} beside {section}",
+                f"{section}.{within} is a section of its own: write {within} next to {section}",
                 param=within,
             )
 

@@ -183,7 +183,11 @@ class _PassedOn:
                 self._stream.take(piece.piece)
                 await self._tell(piece)
         if not self._is_whole:
-            raise ApiError(500, "the replica has not answered", kind="server_error")
+            raise ApiError(
+                500,
+                "the replica has not sent a complete answer; its log may say why",
+                kind="server_error",
+            )
         return True
 
     async def _tell(self, body: AnswerBody) -> None:
@@ -223,7 +227,7 @@ def error_of(cause: BaseException) -> ApiError:
     if isinstance(cause, RayActorError | ReplicaUnavailableError):
         return ApiError(
             503,
-            "the replica that had this request is gone; ask again, and another one answers",
+            "the replica that had this request is gone; send it again, and another one answers",
             kind="server_error",
             code="replica_lost",
         )

@@ -63,7 +63,8 @@ def _is_own(start: Message) -> bool:
 async def _tell(scope: Scope, receive: Receive, send: Send) -> None:
     error = ApiError(
         503,
-        "what passes requests on to replicas is gone, or not there yet; ask again",
+        "the ingress, which passes requests on to replicas, is gone or has not started yet; try "
+        "again",
         kind="server_error",
         code="ingress_lost",
     )

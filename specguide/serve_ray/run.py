@@ -92,8 +92,8 @@ def _join(cluster: str) -> None:
         ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR, **local)
     except (ConnectionError, ValueError) as error:
         raise InvalidParams(
-            f"the cluster that RAY_ADDRESS names cannot be joined: {error}; where it asks for a "
-            "token, set RAY_AUTH_MODE=token beside it",
+            f"the Ray cluster of RAY_ADDRESS cannot be joined: {error}; if it needs a token, set "
+            "RAY_AUTH_MODE=token too",
             param="RAY_ADDRESS",
         ) from error
 
@@ -108,8 +108,8 @@ def _check_reached(cluster: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except OSError as error:
         raise InvalidParams(
-            f"no cluster is at {cluster}, which RAY_ADDRESS names: {error}; start it there "
-            "(`ray start --head`), or name another one",
+            f"no Ray cluster answers at {cluster}, the address in RAY_ADDRESS: {error}; start one "
+            "there (`ray start --head`), or set another address",
             param="RAY_ADDRESS",
         ) from error
 
@@ -133,8 +133,8 @@ def _check_alone(applications: Mapping[str, Any]) -> None:
     there = applications.get(_NAME)
     if there is not None and there.status != ApplicationStatus.DELETING:
         raise InvalidParams(
-            f"this cluster has an application {_NAME!r} already: end the command that serves it, "
-            'or remove what a killed one has left: python -c "from ray import serve; '
+            f"this cluster has an application {_NAME!r} already: stop the command that serves it; "
+            'if that was killed, remove what it has left: python -c "from ray import serve; '
             f"serve.delete('{_NAME}')\"",
             param="replicas",
         )
@@ -169,8 +169,8 @@ def _check_address(server: ServerConfig, options: HTTPOptions, there: HTTPOption
         wanted, has = getattr(options, name), getattr(there, name)
         if wanted != has and (name, server.port) != ("port", 0):
             raise InvalidParams(
-                f"Ray Serve, which this cluster runs already, has {name} {has}, and not {wanted}: "
-                f"give specguide that {name} too, or end that one (`serve shutdown`)",
+                f"this cluster runs Ray Serve already, with {name} {has} and not {wanted}: give "
+                f"specguide the same {name}, or stop Ray Serve (`serve shutdown`)",
                 param=name,
             )
 

@@ -50,34 +50,40 @@ _OPEN_PATHS = (
     *PLAYGROUND_PATHS,
 )
 """Paths that need no API key."""
+_TEXT_ONLY = "this server only generates text"
 OTHER_PATHS = {
-    "/generate": "take /v1/completions",
-    "/invocations": "take /v1/chat/completions or /v1/completions",
-    "/health_generate": "take /health",
-    **dict.fromkeys(("/get_model_info", "/model_info"), "take /v1/models"),
-    **dict.fromkeys(("/get_server_info", "/server_info"), "take /v1/models and /metrics"),
+    "/generate": "use /v1/completions",
+    "/invocations": "use /v1/chat/completions or /v1/completions",
+    "/health_generate": "use /health",
+    **dict.fromkeys(("/get_model_info", "/model_info"), "use /v1/models"),
+    **dict.fromkeys(("/get_server_info", "/server_info"), "use /v1/models and /metrics"),
     **dict.fromkeys(
-        ("/flush_cache", "/reset_prefix_cache"), "leave it out: old keys make room by themselves"
+        ("/flush_cache", "/reset_prefix_cache"),
+        "nothing to do: the prefix cache makes room by itself",
     ),
-    **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), "models generate text"),
-    **dict.fromkeys(("/v1/moderations", "/v1/images"), "models generate text"),
+    **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), _TEXT_ONLY),
+    **dict.fromkeys(("/v1/moderations", "/v1/images"), _TEXT_ONLY),
     **dict.fromkeys(
         ("/v1/files", "/v1/batches", "/v1/messages/batches"),
         "a file of requests is answered by the command specguide run-batch",
     ),
     **dict.fromkeys(("/v1/conversations", "/v1/responses"), "nothing is stored here"),
-    **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), "models generate text"),
+    **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), _TEXT_ONLY),
     **dict.fromkeys(
         ("/v2/rerank", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"),
-        "models generate text",
+        _TEXT_ONLY,
     ),
-    **dict.fromkeys(("/v1/load_lora_adapter", "/v1/unload_lora_adapter"), "there are no adapters"),
-    **dict.fromkeys(("/sleep", "/wake_up", "/is_sleeping"), "stop the server, and start it again"),
+    **dict.fromkeys(
+        ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"), "this server has no LoRA adapters"
+    ),
+    **dict.fromkeys(
+        ("/sleep", "/wake_up", "/is_sleeping"), "stop the server, and start it again later"
+    ),
     **dict.fromkeys(
         ("/v1/chat/completions/render", "/v1/completions/render", "/tokenizer_info"),
-        "take /tokenize",
+        "use /tokenize",
     ),
-    "/inference/v1/generate": "take /v1/completions with token ids",
+    "/inference/v1/generate": "use /v1/completions with token ids",
 }
 """Paths of OpenAI's, vLLM's and SGLang's servers that are missing here, with what to do instead;
 this includes the paths below them."""
@@ -184,7 +190,7 @@ def _unrouted(request: Request, error: HTTPException) -> str:
         meant = _with_same_end(path)
         if meant is not None and asked not in OTHER_PATHS:
             at = request.scope["root_path"] + meant
-            return f"there is nothing at {path}, but at {at}: mend the client's base URL"
+            return f"there is nothing at {path}, but at {at}: correct the client's base URL"
         above = (str(one) for one in (PurePosixPath(asked), *PurePosixPath(asked).parents))
         remedy = next((OTHER_PATHS[one] for one in above if one in OTHER_PATHS), None)
         told = "; /docs says what there is" if remedy is None else f": {remedy}"

@@ -88,8 +88,8 @@ class Exposure:
         for origin in self.allowed_origins:
             if not _is_origin(origin):
                 raise InvalidParams(
-                    f"allowed_origins are written as browsers send them, https://example.org or "
-                    f"http://localhost:3000, in small letters and without a path, or *; found "
+                    "allowed_origins must be * or as browsers send them, in lower case and "
+                    "without a path, as https://example.org or http://localhost:3000; found "
                     f"{origin!r}",
                     param="allowed_origins",
                 )
@@ -100,7 +100,7 @@ class Exposure:
         endpoint = self.otlp_traces_endpoint
         if endpoint is not None and not _is_http_url(endpoint):
             raise InvalidParams(
-                f"otlp_traces_endpoint is a URL, as http://127.0.0.1:4318/v1/traces; found "
+                f"otlp_traces_endpoint must be a URL, as http://127.0.0.1:4318/v1/traces; found "
                 f"{endpoint!r}",
                 param="otlp_traces_endpoint",
             )
@@ -247,20 +247,20 @@ class ServerConfig:
         check_types(self)
         if "" in self.api_keys:
             raise InvalidParams(
-                "an API key is empty, and requests without a key would have it; leave api_keys "
-                "out where anybody may ask",
+                "an API key is empty, so requests without a key would be let in; to need no key, "
+                "leave api_keys out",
                 param="api_keys",
             )
         header = self.client_header
         if header is not None and not (header and _OF_HEADER_NAMES.issuperset(header)):
             raise InvalidParams(
-                f"client_header is the name of a header, as x-user; found {header!r}",
+                f"client_header must be the name of a header, as x-user; found {header!r}",
                 param="client_header",
             )
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise InvalidParams(
-                    f"{name} {getattr(self, name)!r} are unknown; known: {', '.join(known)}",
+                    f"{name} must be one of {', '.join(known)}; found {getattr(self, name)!r}",
                     param=name,
                 )
         if not 0 <= self.port <= 65535:

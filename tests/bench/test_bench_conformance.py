@@ -145,7 +145,10 @@ def test_the_command_reports_and_goes_on(schemas: Path) -> None:
 
 @pytest.mark.parametrize(
     ("args", "message"),
-    [(["--backends", "outlines"], "'outlines' is none of"), (["--draws", "-1"], "--draws must be")],
+    [
+        (["--backends", "outlines"], "'outlines' is not one of"),
+        (["--draws", "-1"], "--draws must be"),
+    ],
 )
 def test_wrong_options(schemas: Path, args: list[str], message: str) -> None:
     done = CliRunner().invoke(app, ["bench", "conformance", str(schemas), *args])

@@ -173,6 +173,14 @@ def test_a_pattern_that_takes_for_ever_is_undecided() -> None:
             pass
 
 
+def test_what_is_loose_is_known_where_a_part_names_the_draft_again() -> None:
+    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    part = {**draft, "type": "string", "format": "uri-template"}
+    judge = Judge({**draft, "items": {"$ref": "#/definitions/a"}, "definitions": {"a": part}})
+    assert judge.violation('["a b"]') is None
+    assert not judge.is_sure
+
+
 def test_who_enforces_what() -> None:
     schema = {
         **PERSON,

@@ -47,4 +47,4 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     path.write_text("{}")
     assert "grammar backend 'nope'" in str(certified(str(path), "--backend", "nope")[2])
     (tmp_path / "mine.valid.jsonl").write_text("{")
-    assert "line by line" in str(certified(str(path))[2])
+    assert "must be valid JSON" in str(certified(str(path))[2])

@@ -147,7 +147,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
         (["--tools", "nowhere.json"], "cannot read nowhere.json"),
         (["--tools", str(EXAMPLES / "person.json")], "list of tool definitions"),
         (["--url", "http://127.0.0.1:9/v1"], "is it running"),
-        (["--url", "http://127.0.0.1:9/v1", "--tree", "1,2,3"], "--tree is for an engine of this"),
+        (["--url", "http://127.0.0.1:9/v1", "--tree", "1,2,3"], "--tree is for an engine in this"),
     ],
 )
 def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):

@@ -143,7 +143,7 @@ def test_options_that_are_called_and_written_as_vllm_has_them(
 
 @pytest.mark.parametrize("written", ["8kk", "x", "0.0001k", "k", "1.5", ""])
 def test_what_is_no_whole_number_is_refused(written: str) -> None:
-    with pytest.raises(typer.BadParameter, match="no whole number"):
+    with pytest.raises(typer.BadParameter, match="not a whole number"):
         whole_number(written)
 
 

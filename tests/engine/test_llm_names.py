@@ -62,7 +62,7 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         ({"head": "h"}, r"take spec=SpecConfig\(model="),
         ({"worker_cls": "w"}, r"take LLM.around\(Engine\("),
         ({"ngram_prompt_lookup_max": 4}, r"take spec=SpecConfig\(prompt_lookup_max=…\)"),
-        ({"num_page": 4}, "LLM has no parameter 'num_page'; like it: num_pages"),
+        ({"num_page": 4}, "LLM has no parameter 'num_page'; similar names: num_pages"),
         ({"temperature": 0}, r"a request says it: SamplingParams\(temperature=…\)"),
         ({"max_whitespace": 0}, r"take guide=GuideConfig\(max_whitespace=…\)"),
         ({"num_draft_tokens": 2}, r"take spec=SpecConfig\(num_draft_tokens=…\)"),

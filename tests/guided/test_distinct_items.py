@@ -316,6 +316,33 @@ def test_what_could_only_be_there_already_is_not_begun():
         assert found - set(" \t\r\n") in ({"["}, {"2"})
 
 
+@pytest.mark.parametrize(
+    ("items", "begun", "ends"),
+    [
+        ({"enum": ["mon", "tue"]}, '["mon', ['",', '","']),
+        ({"enum": ["mon", 1]}, '["mon', ['",']),
+        ({"enum": ["mon"]}, '["mon', []),
+        ({"anyOf": [{"const": "mon"}, {"type": "integer"}]}, '["mon', ['",']),
+        (CLOSED, '[{"a":1', ["},{"]),
+        ({**CLOSED, "required": ["a", "b"]}, '[{"a":1,"b":"x"},{"a":2,"b":"x"', []),
+        ({"enum": [{}, {"a": 1}]}, "[{", ["},{"]),
+        ({**CLOSED, "properties": {"a": {"type": "integer"}}}, '[{"a":1', ["},{"]),
+        ({"anyOf": [CLOSED, {"type": "integer"}]}, '[{"a":2,"b":"x"', []),
+    ],
+)
+def test_one_token_may_end_an_item_and_go_on_to_another(items, begun, ends):
+    """Where another item may come, and only there."""
+    matcher = guarded("llguidance", arrays(items)).matcher()
+    for byte in begun.encode():
+        assert matcher.accept(byte)
+    found = {TOKENS[token] for token in allowed(matcher) if token < len(TOKENS)}
+    assert found & {b'",', b'","', b"},{"} == {text.encode() for text in ends}
+    for text in ends:
+        assert matcher.accept(IDS[text.encode()])
+        assert allowed(matcher)
+        matcher.rollback(1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("items", "text", "expected"),

@@ -7,6 +7,7 @@ import fractions
 import ipaddress
 import json
 import random
+import re
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -139,6 +140,12 @@ VALID = {
     "base64": ["", "aGVsbG8=", "aGVsbG8h", "aA==", "+/+/"],
     "base64url": ["", "aGVsbG8=", "-_-_"],
     "fraction": ["0", "-1/3", "22/7", "5"],
+    "regex": [
+        r"(^|/)[^/]+\.txt$",
+        r"^[\w.-]+@[a-f0-9-]+\b",
+        "(?=.*[A-Z])(?:a|b(c|[^-])*?)+x{2,10}$",
+        "a|^b{3,}|",
+    ],
 }
 INVALID = {
     "email": [
@@ -252,6 +259,7 @@ INVALID = {
     "base64": ["a", "aGVsbG8", "aGVsbG9=", "a===", "-_-_"],
     "base64url": ["+/+/", "aGVsbG8"],
     "fraction": ["1/0", "", "a", "1/-3", "0x1"],
+    "regex": ["(", "a)", "*a", "a**", "^*", "[z-a]", "[", "a{2,1}", r"[\d-a]", "\\", "(?<n"],
 }
 
 
@@ -300,6 +308,7 @@ READERS: dict[str, Any] = {
     "base64": pydantic.Base64Bytes,
     "base64url": pydantic.Base64UrlBytes,
     "fraction": fractions.Fraction,
+    "regex": re.Pattern,
 }
 
 

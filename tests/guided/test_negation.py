@@ -173,6 +173,21 @@ def test_branches_that_name_no_property_in_common_fail_each_other_by_one_propert
 def test_branches_of_which_one_asks_for_a_property_that_the_other_lacks_are_no_rivals() -> None:
     asking = _closed("^table ", type="object", minProperties=1)
     assert _failed_rivals(asking, _closed("^view ", type="object")) == [[], []]
+    required = _closed("^table ", type="object", required=["owner"], properties={"owner": {}})
+    assert _failed_rivals(required, _closed("^view ", type="object")) == [[], []]
+    assert _failed_rivals(required, _closed("^o", type="object")) != [[], []]
+
+
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+
+
+def test_arrays_of_which_one_has_an_item_are_no_rivals_where_their_first_items_differ() -> None:
+    told = {"type": "array", "prefixItems": [{"const": "x"}], "minItems": 1}
+    assert _failed_rivals({**_NUMBERS, "minItems": 1}, _WORDS) == [[], []]
+    assert _failed_rivals(told, _NUMBERS) == [[], []]
+    assert _failed_rivals(told, _WORDS) != [[], []]
+    assert _failed_rivals(_NUMBERS, _WORDS) != [[], []]
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,11 @@ def test_a_guide_takes_a_name():
 @pytest.mark.parametrize(
     ("value", "words", "param"),
     [
-        ({"grammar": "@sql_selekt"}, "like it: @sql_select; `specguide grammars list`", "grammar"),
+        (
+            {"grammar": "@sql_selekt"},
+            "similar names: @sql_select; `specguide grammars list`",
+            "grammar",
+        ),
         ({"grammar": "@"}, "no ready grammar ''", "grammar"),
         ({"json_schema": "@id"}, "@ids", "json_schema"),
         ({"json_schema": "@csv"}, "give it as `grammar`", "json_schema"),

@@ -234,7 +234,7 @@ def test_a_section_that_is_told_by_no_special_token_must_come(grammar):
 
 
 def test_what_cannot_be_is_refused(grammar):
-    with pytest.raises(InvalidParams, match="needs the mark `begin`"):
+    with pytest.raises(InvalidParams, match="give `begin` too"):
         Reasoning(instead="")
     with pytest.raises(InvalidParams, match="give a guide"):
         SamplingParams(reasoning=Reasoning())

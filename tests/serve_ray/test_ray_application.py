@@ -52,7 +52,7 @@ def test_keys_of_the_environment(monkeypatch):
         ({"engine": "x"}, "engine must be a mapping, found 'x'"),
         ({"engine": [1]}, "engine must be a mapping"),
         ({"engine": {"spec": {"num_draft_tokens": 2}}}, "engine.spec is a section of its own"),
-        ({"server": {"exposure": None}}, "exposure is a section of its own: give exposure beside"),
+        ({"server": {"exposure": None}}, "exposure is a section of its own: write exposure next"),
         ({"transfer": {"role": "decoder"}}, "role 'decoder' is unknown"),
         ({"replicas": 0}, "replicas must be ≥ 1"),
         ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
@@ -61,7 +61,7 @@ def test_keys_of_the_environment(monkeypatch):
         ({"replicas": 1.5}, "replicas must be an integer, found 1.5"),
         ({"server": {"api_keys": "secret"}}, "api_keys must be texts in a list, found 'secret'"),
         ({"server": {"max_waiting": "8"}}, "max_waiting must be an integer, found '8'"),
-        ({"server": {"port": 80}}, "server.port would do nothing.*under its http_options"),
+        ({"server": {"port": 80}}, "server.port would do nothing.*port in the http_options"),
         ({"exposure": {"ssl_certfile": "x"}}, "exposure.ssl_certfile would do nothing"),
         ({"exposure": {"protect_metrics": "no"}}, "protect_metrics must be True or False"),
     ],
@@ -131,7 +131,7 @@ def test_replicas_have_prompts_computed_by_another_engine_and_none_compute_for_o
     plan, two = plans_of({"transfer": {"role": "decode"}, "replicas": 2})
     assert plan.engine.transfer.role == "decode"
     application(plan, two)
-    with pytest.raises(InvalidParams, match="would all listen at one kv_transfer_address"):
+    with pytest.raises(InvalidParams, match="all would listen at the same kv_transfer_address"):
         application(*plans_of({"transfer": {"role": "prefill"}, "max_replicas": 2}))
 
 

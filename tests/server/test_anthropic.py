@@ -237,10 +237,10 @@ def test_an_answer_that_is_begun_goes_on(client, server):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"tools": [WEATHER]}, "messages: a guide holds for a whole answer"),
+        ({"tools": [WEATHER]}, "messages: a guide constrains a whole answer"),
         ({"messages": [*BEGUN[:-1], {"role": "assistant", "content": [CALLED]}]}, "the user's, or"),
         ({"messages": [*BEGUN[:-1], {"role": "assistant", "content": ""}]}, "the user's, or"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "thinking: an answer that is begu"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "thinking: the answer continues"),
     ],
     ids=["tools", "call", "nothing", "thinking"],
 )
@@ -276,7 +276,7 @@ def test_what_cannot_go_on_is_refused(client, change, words):
                 }
             },
             anthropic.BadRequestError,
-            "output_format: output_config.format and output_format each say",
+            "output_format: output_config.format and output_format both constrain",
         ),
         (
             {"extra_body": {"container": "x"}},
@@ -321,7 +321,7 @@ def test_what_other_apis_name_otherwise_is_refused(name):
         ),
         ([{"type": "text", "text": "x"}, {"type": "text"}], "reads text only", "[1]"),
         ([1], "a list of blocks", ""),
-        (None, "a text or a list", ""),
+        (None, "a string or a list", ""),
     ],
 )
 @pytest.mark.parametrize("role", ["user", "assistant"])

@@ -79,17 +79,17 @@ def test_each_line_has_an_answer_of_its_own():
     assert bodies["elsewhere"]["status_code"] == 404
     errors = {(one["custom_id"], one["error"]["message"]) for one in answers if one["error"]}
     assert errors == {
-        ("several", "line 4: an earlier line has the same custom_id"),
+        ("several", "line 4: an earlier line has the same custom_id; give each line its own"),
         (
             "streamed",
-            "line 5: an answer in a file is never streamed: leave stream out of the body",
+            "line 5: answers of a batch cannot be streamed: leave stream out of the body",
         ),
         (
             "no API",
             "line 8: url must be /v1/chat/completions or /v1/responses or /v1/completions or "
             "/v1/messages, found '/v1/models'",
         ),
-        (None, "line 22: this is no request of a batch: Input data was truncated"),
+        (None, "line 22: the line is not a batch request: Input data was truncated"),
     }
 
 
@@ -137,7 +137,7 @@ def test_an_engine_that_cannot_start_says_why(tmp_path):
         (b'{"custom_id": "a", "body": {}}', "missing required field `url`", "a"),
         (b'{"custom_id": "a", "url": "/", "body": {}, "method": "GET"}', "must be POST", "a"),
         (b"\xff", "invalid", None),
-        (b'{"custom_id": "a", "url": "/", "body": ' + b"[" * 100_000, "no request of a", None),
+        (b'{"custom_id": "a", "url": "/", "body": ' + b"[" * 100_000, "not a batch request", None),
     ],
 )
 def test_lines_that_are_no_requests(text, message, custom_id):

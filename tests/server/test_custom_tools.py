@@ -104,8 +104,12 @@ def test_responses_call_a_custom_tool(client, stream):
     ("custom", "words", "param"),
     [
         ({"name": "a b"}, "1 to 128 letters", "tools[0].name"),
-        ({"name": "a", "format": "text"}, "format is", "tools[0].format"),
-        ({"name": "a", "format": {"type": "grammar", "syntax": "regex"}}, "is", "tools[0].format"),
+        ({"name": "a", "format": "text"}, "format must be", "tools[0].format"),
+        (
+            {"name": "a", "format": {"type": "grammar", "syntax": "regex"}},
+            "must be",
+            "tools[0].format",
+        ),
         ({"custom": 3}, "must be an object", "tools[0].custom"),
         ({"custom": {"name": ""}}, "1 to 128 letters", "tools[0].custom.name"),
         (

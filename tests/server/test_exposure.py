@@ -167,7 +167,7 @@ def test_a_path_of_another_engine_is_told_what_to_do(engine, root):
     client = client_of(engine, keys=(), root_path=root)
     answer = client.post(f"{root}/generate", json={"text": "x"})
     told = answer.json()["error"]["message"]
-    assert answer.status_code == 404 and told.endswith("/generate: take /v1/completions")
+    assert answer.status_code == 404 and told.endswith("/generate: use /v1/completions")
     below = client.get(f"{root}/v1/responses/resp_1").json()["error"]["message"]
     assert below.endswith("/v1/responses/resp_1: nothing is stored here")
     assert "run-batch" in client.get(f"{root}/v1/batches").json()["error"]["message"]

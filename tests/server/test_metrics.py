@@ -147,7 +147,7 @@ def test_figures_of_an_engine_that_does_not_answer_are_left_out():
 
 def test_unknown_names():
     with pytest.raises(
-        InvalidParams, match="metrics_names 'x' are unknown; known: specguide, vllm"
+        InvalidParams, match="metrics_names must be one of specguide, vllm; found 'x'"
     ):
         ServerConfig("small", metrics_names="x")
 

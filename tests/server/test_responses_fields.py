@@ -17,13 +17,13 @@ NESTED = json.loads("[" * 600 + "]" * 600)
 @pytest.mark.parametrize(
     ("change", "param", "words"),
     [
-        ({"n": 2}, "n", "a response is one"),
+        ({"n": 2}, "n", "a request gets one response"),
         ({"messages": []}, "messages", "reads input"),
         ({"temperature": -1}, "temperature", "temperature must be"),
         ({"max_output_tokens": 0}, "max_output_tokens", "greater than"),
         ({"top_logprobs": 21}, "top_logprobs", "less than"),
         ({"top_logprobs": 2}, "top_logprobs", "needs include"),
-        ({"include": ["everything"]}, "include[0]", "cannot be included"),
+        ({"include": ["everything"]}, "include[0]", "include does not know"),
         ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
         ({"conversation": "conv_1"}, "conversation", "nothing is stored"),
         ({"prompt": {"id": "x"}}, "prompt", "stored"),
@@ -54,7 +54,7 @@ NESTED = json.loads("[" * 600 + "]" * 600)
         (
             {"input": [{"type": "function_call", "call_id": "x", "arguments": "{}"}]},
             "input[0].name",
-            "needs a text name",
+            "needs a string name",
         ),
         (
             {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "[]"}]},
@@ -81,7 +81,7 @@ NESTED = json.loads("[" * 600 + "]" * 600)
         (
             {"text": {"format": {"type": "json_object"}}, "guided_regex": "a"},
             "guided_regex",
-            "each say",
+            "each constrain",
         ),
         ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools", "may set"),
     ],

@@ -78,7 +78,9 @@ def test_where_they_are_from(tmp_path):
     assert sampling_defaults(ServerConfig("small"), folder) == DEFAULTS
     assert sampling_defaults(ServerConfig("small", sampling_defaults="openai"), folder) == {}
     assert sampling_defaults(ServerConfig("small"), None) == {}  # the shipped one says none
-    with pytest.raises(InvalidParams, match="'odd' are unknown; known: model, openai"):
+    with pytest.raises(
+        InvalidParams, match="sampling_defaults must be one of model, openai; found 'odd'"
+    ):
         ServerConfig("small", sampling_defaults="odd")
 
 

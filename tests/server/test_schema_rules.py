@@ -121,7 +121,7 @@ def test_guides_as_sglang_has_them() -> None:
     assert guided(regex="a+").regex == "a+"
     assert guided(ebnf='root ::= "a"').grammar == 'root ::= "a"'
     assert json.loads(guided(json_schema=json.dumps(LOOSE)).source()) == LOOSE
-    with pytest.raises(InvalidParams, match="regex and ebnf each say"):
+    with pytest.raises(InvalidParams, match="regex and ebnf each constrain"):
         guided(regex="a", ebnf='root ::= "a"')
 
 

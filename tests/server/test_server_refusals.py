@@ -63,7 +63,7 @@ from live_server import KEY
             "",
         ),
         ({"response_format": {"type": "regex", "regex": "("}}, 400, None, ""),
-        ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each say"),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each constrain"),
         ({"speculation": {"num_draft_tokens": -1}}, 400, "speculation.num_draft_tokens", "≥ 0"),
         ({"speculation": {"num_draft_tokens": 17}}, 400, "speculation.num_draft_tokens", "at most"),
         (

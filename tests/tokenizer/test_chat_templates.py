@@ -181,7 +181,7 @@ def test_all_that_a_template_raises_is_the_messages_affair(template: str) -> Non
     ],
 )
 def test_variables_are_bounded(value: Any) -> None:
-    with pytest.raises(InvalidParams, match="make it smaller") as caught:
+    with pytest.raises(InvalidParams, match="make style smaller") as caught:
         check_variables({"fine": True, "style": value})
     assert caught.value.param == "chat_template_kwargs.style"
     check_variables(

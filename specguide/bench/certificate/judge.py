@@ -25,6 +25,7 @@ _MOST_ERRORS = 30
 _STRICT = ("ipv4", "ipv6", "date", "uuid")
 """Formats that `jsonschema` checks as strictly as their sources, in drafts whose formats it
 checks."""
+_VALUES = ("const", "enum", "default", "examples")
 _NO_NAME = "\uffff no name"
 _GROWS = ("maxItems", "maxProperties", "additionalProperties", "additionalItems", "items")
 """Keywords whose errors can never be mended by more members or items."""
@@ -39,6 +40,22 @@ def _is_read_in_ways(pattern: Any) -> bool:
         return not is_exact(whole(parse(pattern), search=True))
     except RegexError:
         return True
+
+
+def _of_one_draft(schema: Any) -> Any:
+    """A schema whose parts do not name its draft again. For parts that do, `jsonschema` makes a
+    validator of its own, which does not see loose formats."""
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    todo = [schema] if isinstance(draft, str) else []
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            if one.get("$schema") == draft:
+                del one["$schema"]
+            todo += (value for name, value in one.items() if name not in _VALUES)
+        elif isinstance(one, list):
+            todo += one
+    return schema
 
 
 class TooLong(Exception):
@@ -94,7 +111,8 @@ class Judge:
             ),
         }
         checking = jsonschema.validators.extend(cls, watchers)
-        self._validator = checking(exactly(json.dumps(schema)), format_checker=cls.FORMAT_CHECKER)
+        asked = _of_one_draft(exactly(json.dumps(schema)))
+        self._validator = checking(asked, format_checker=cls.FORMAT_CHECKER)
         self._seconds = seconds
 
     def violation(self, text: str) -> str | None:

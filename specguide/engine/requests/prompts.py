@@ -53,8 +53,8 @@ def _check_unguided(params: SamplingParams) -> None:
     """Raises InvalidParams for a guide of an answer that is begun."""
     if params.guide is not None:
         raise InvalidParams(
-            "a guide holds for a whole answer, and this one is begun: leave "
-            "continue_final_message out, or the guide",
+            "a guide constrains a whole answer, and continue_final_message continues one that has "
+            "begun: leave continue_final_message or the guide out",
             param="continue_final_message",
         )
 

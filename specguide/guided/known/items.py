@@ -13,6 +13,7 @@ _ANYWHERE: Final[Mapping[str, Any]] = {
     "is_distinct": False,
     "is_even": True,
     "room": "FREE",
+    "endless": "",
     "spare": 0,
     "prefix": [],
     "rest": -1,

@@ -12,6 +12,8 @@ most programs refuse: leap seconds, numbers of more than six digits in durations
 
 from __future__ import annotations
 
+from specguide.guided.schema.regex_format import REGEX
+
 _NOT_YEAR_0 = r"(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _LEAP_YEAR = (
     r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|"
@@ -170,14 +172,6 @@ _TEMPLATE = (
 )
 _POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 
-_PLAIN = r"[^\x00-\x1f\\^$.|?*+()\[\]{}]"
-_ESCAPED = r"\\[dDwWsSnrt.*+?()\[\]{}|^$\\/]"
-_CLASS = r"\[\^?(?:a-z|A-Z|0-9|[a-zA-Z0-9_.]|\\[dws])+\]"
-_TIMES = r"(?:[*+?]|\{[1-9][0-9]?\})?"
-_ITEM = rf"(?:{_PLAIN}|{_ESCAPED}|{_CLASS}|\.){_TIMES}"
-_REGEX_GROUP = rf"\((?:\?:)?(?:{_ITEM})*(?:\|(?:{_ITEM})*)*\){_TIMES}"
-_REGEX = rf"\^?(?:{_ITEM}|{_REGEX_GROUP})*(?:\|(?:{_ITEM}|{_REGEX_GROUP})*)*\$?"
-
 # Of what the URI grammar calls an authority, with a port for each of several hosts.
 _PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
 _HOST = rf"(?:{_label(63)}(?:\.{_label(63)})*)"
@@ -227,7 +221,7 @@ FORMATS = {
     "iri-reference": f"{_IRI}|{_IRI_RELATIVE}",
     "uri-template": _TEMPLATE,
     "json-pointer": _POINTER,
-    "regex": _REGEX,
+    "regex": REGEX,
     "relative-json-pointer": rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
     **PYDANTIC_FORMATS,
 }

@@ -123,8 +123,8 @@ def _conversation(body: ConversationFields) -> Conversation:
     is_continued = bool(messages) and messages[-1]["role"] == "assistant"
     if is_continued and body.thinking is not None and body.thinking.type == "enabled":
         raise InvalidParams(
-            "an answer that is begun is not thought about: leave thinking out, or let the last "
-            "message be the user's",
+            "the answer continues the last message, which is the assistant's, without thinking: "
+            "leave thinking out, or let the last message be the user's",
             param="thinking",
         )
     return Conversation("messages", messages, is_continued)
@@ -151,7 +151,9 @@ def _effort(body: ConversationFields) -> str | None:
         return "none"
     effort = (body.output_config or {}).get("effort")
     if effort is not None and not isinstance(effort, str):
-        raise InvalidParams("effort must be a text", param="output_config.effort")
+        raise InvalidParams(
+            f"effort must be a string, found {effort!r}", param="output_config.effort"
+        )
     return "xhigh" if effort == "max" else effort
 
 
@@ -162,13 +164,13 @@ def _answer(body: ConversationFields) -> Guide | None:
     stated = configured or body.output_format
     if body.output_format not in (None, stated):
         raise InvalidParams(
-            "output_config.format and output_format each say what the answer must match; give one",
+            "output_config.format and output_format both constrain the answer; give only one",
             param="output_format",
         )
     if stated is None:
         return None
     if not isinstance(stated, dict) or stated.get("type") != "json_schema":
-        raise InvalidParams('it must be {"type": "json_schema", "schema": …}', param=param)
+        raise InvalidParams('the format must be {"type": "json_schema", "schema": …}', param=param)
     return naming(f"{param}.schema", json_schema=stated.get("schema"))
 
 

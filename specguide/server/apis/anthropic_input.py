@@ -48,7 +48,8 @@ def template_messages(
     last = made[-1] if made else {}
     if last.get("role") == "assistant" and (last.get("tool_calls") or not last["content"]):
         raise InvalidParams(
-            "the last message must be the user's, or a text that the answer goes on with",
+            "the last message must be the user's, or the assistant's with a text and no tool_use, "
+            "which the answer continues",
             param="messages",
         )
     return made
@@ -79,7 +80,7 @@ def template_choice(choice: Mapping[str, Any] | None) -> str | dict[str, Any] | 
 def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     if tool.get("type") not in (None, "custom") or "input_schema" not in tool:
         raise InvalidParams(
-            "a tool must be one that the caller runs and describes: "
+            "this server runs no tools itself: a tool must be "
             f'{{"name": …, "input_schema": …}}, found type {tool.get("type")!r}',
             param=param,
         )
@@ -120,7 +121,10 @@ def _of_assistant(content: Any, param: str) -> Message:
 def _call(block: Mapping[str, Any], param: str) -> dict[str, Any]:
     name, arguments = block.get("name"), block.get("input")
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
-        raise InvalidParams("a tool_use needs a name and an input, an object", param=param)
+        raise InvalidParams(
+            "a tool_use needs a name, which is a string, and an input, which is an object",
+            param=param,
+        )
     function = {"name": name, "arguments": arguments}
     return {"id": block.get("id"), "type": "function", "function": function}
 
@@ -135,7 +139,7 @@ def _blocks(content: Any, param: str) -> list[tuple[Mapping[str, Any], str]]:
     if isinstance(content, str):
         return [({"type": "text", "text": content}, param)]
     if not isinstance(content, list) or not all(isinstance(one, Mapping) for one in content):
-        raise InvalidParams("content must be a text or a list of blocks", param=param)
+        raise InvalidParams("content must be a string or a list of blocks", param=param)
     return [(block, f"{param}[{index}]") for index, block in enumerate(content)]
 
 

@@ -212,7 +212,7 @@ async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIt
             yield one
     except Exception as cause:
         if not isinstance(cause, ApiError):
-            _LOGGER.exception("a stream has ended with an error that nobody foresaw")
+            _LOGGER.exception("a stream has ended with an unexpected error")
         error = cause if isinstance(cause, ApiError) else ApiError.unforeseen()
         for one in renderer.failed(error):
             yield one

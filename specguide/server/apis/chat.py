@@ -68,8 +68,8 @@ def _conversation(body: ChatRequest) -> Conversation:
     """The conversation and how it is continued. Raises InvalidParams."""
     if not (body.add_generation_prompt or body.continue_final_message):
         raise InvalidParams(
-            "the chat template begins an answer: leave add_generation_prompt out, or take "
-            "continue_final_message too",
+            "add_generation_prompt may be false only with continue_final_message: true; leave "
+            "add_generation_prompt out, or give both",
             param="add_generation_prompt",
         )
     return Conversation.of(body, template_messages(body.messages))
@@ -82,10 +82,12 @@ def _modern(body: ChatRequest) -> ChatRequest:
             raise InvalidParams("function_call needs functions", param="function_call")
         return body
     if body.tools is not None:
-        raise InvalidParams("functions is the old name of tools; give one", param="functions")
+        raise InvalidParams(
+            "functions is the old name of tools; give only one of them", param="functions"
+        )
     if body.tool_choice not in (None, "auto"):
         raise InvalidParams(
-            "tool_choice needs tools; of functions, function_call chooses", param="tool_choice"
+            "tool_choice needs tools; with functions, use function_call", param="tool_choice"
         )
     choice = body.function_call
     if isinstance(choice, dict):

@@ -92,7 +92,8 @@ def _num_samples(body: CompletionRequest) -> int:
         )
     if body.stream and _is_chosen(body):
         raise InvalidParams(
-            "which samples are the best is known at their end: leave stream out, or best_of",
+            "best_of cannot be streamed, since it chooses among samples that have ended: leave "
+            "stream or best_of out",
             param="best_of",
         )
     return body.best_of

@@ -157,7 +157,7 @@ def _tokenized(backend: Backend, body: TokenizeRequest) -> dict[str, Any]:
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
     backend.check_model(body.model)
     if (body.prompt is None) == (body.messages is None):
-        raise InvalidParams("give a prompt or messages", param="prompt")
+        raise InvalidParams("give either prompt or messages", param="prompt")
     if body.prompt is not None:
         return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
     return prompt_ids(

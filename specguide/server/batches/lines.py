@@ -54,12 +54,14 @@ def request_of(line: bytes) -> BatchRequest:
     try:
         request = msgspec.json.decode(line.removeprefix(_BYTE_ORDER_MARK), type=BatchRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableLine(f"this is no request of a batch: {error}", _custom_id(line)) from error
+        raise UnreadableLine(
+            f"the line is not a batch request: {error}", _custom_id(line)
+        ) from error
     if request.method != "POST":
         message = f"method must be POST, found {request.method!r}"
         raise UnreadableLine(message, request.custom_id)
     if _is_streamed(request.body):
-        message = "an answer in a file is never streamed: leave stream out of the body"
+        message = "answers of a batch cannot be streamed: leave stream out of the body"
         raise UnreadableLine(message, request.custom_id)
     return request
 

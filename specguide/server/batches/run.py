@@ -136,7 +136,9 @@ class _Batch:
             message = f"url must be {' or '.join(_URLS)}, found {request.url!r}"
             raise UnreadableLine(message, request.custom_id)
         if request.custom_id in self._custom_ids:
-            raise UnreadableLine("an earlier line has the same custom_id", request.custom_id)
+            raise UnreadableLine(
+                "an earlier line has the same custom_id; give each line its own", request.custom_id
+            )
         self._custom_ids.add(request.custom_id)
         return request
 

@@ -74,7 +74,7 @@ class Body(BaseModel):
         )
         if len(unknown) > _MOST_UNKNOWN:
             told = {"count": len(unknown), "most": _MOST_UNKNOWN}
-            words = "it has {count} fields that nobody knows, and {most} are the most"
+            words = "it may have at most {most} unknown fields, found {count}"
             raise PydanticCustomError("unknown_fields", words, told)
         given = {name: values[name] for name in known if name in values}
         given |= {name: _as_integer(given[name]) for name in _integers(cls) & given.keys()}

@@ -38,8 +38,8 @@ class UnknownFields:
             if place not in self._logged and len(self._logged) < _MOST_LOGGED:
                 self._logged.add(place)
                 _LOGGER.warning(
-                    "a %s has the unknown field %r, which is ignored, now and later; "
-                    "--strict-fields refuses such",
+                    "a %s has the unknown field %r, which is ignored; this is logged once, and "
+                    "--strict-fields refuses such requests",
                     *place,
                 )
 

@@ -57,7 +57,7 @@ class ToldFields(Body):
         """Raises InvalidParams for a field that a stream cannot honour."""
         if stream and self.prompt_logprobs is not None:
             raise InvalidParams(
-                "prompt_logprobs are told of an answer that is whole: leave stream out",
+                "prompt_logprobs cannot be streamed: leave prompt_logprobs or stream out",
                 param="prompt_logprobs",
             )
 

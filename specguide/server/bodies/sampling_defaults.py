@@ -27,7 +27,7 @@ def sampling_defaults(config: ServerConfig, model: str | Path | None) -> Mapping
         params_of(given)
     except InvalidParams as error:
         raise CheckpointError(
-            f"{path}: {error}; change it there, or take OpenAI's defaults (--sampling-defaults "
+            f"{path}: {error}; change it there, or use OpenAI's defaults (--sampling-defaults "
             "openai)"
         ) from error
     return given

@@ -87,8 +87,8 @@ class BodyRoom:
         return Refusal(
             ApiError(
                 503,
-                f"all bodies together have more than {self._max_bytes} bytes, and this is the "
-                "largest of those that are still being sent; try again later, or send it faster",
+                f"the bodies of all requests together have more than {self._max_bytes} bytes, and "
+                "this is the largest that is still being sent; try again later, or send it faster",
                 kind="server_error",
                 code="too_many_bodies",
             ),

@@ -51,8 +51,8 @@ def most_connections(wanted: int) -> int:
         return wanted
     found = max(1, soft - _OTHER_FILES)
     _LOGGER.warning(
-        "%d files may be open here, so that %d connections are served at once and not %d: raise "
-        "the limit (ulimit -n), or lower --max-connections",
+        "this process may have %d files open, so it serves %d connections at once and not %d: "
+        "raise the limit (ulimit -n), or lower --max-connections",
         soft,
         found,
         wanted,
@@ -183,7 +183,7 @@ class BoundedConnection(H11Protocol):
 
 def _no_http(fault: h11.RemoteProtocolError | None) -> ApiError:
     status = 400 if fault is None else fault.error_status_hint
-    return ApiError(status, f"the request is not HTTP/1.1 as this server reads it: {fault}")
+    return ApiError(status, f"the request is not valid HTTP/1.1: {fault}")
 
 
 def _too_many(most: int) -> ApiError:

@@ -46,5 +46,5 @@ class ErrorAnswers:
 
 
 def _unforeseen(scope: Scope) -> Refusal:
-    _LOGGER.exception("%s %s: an error that nobody foresaw", scope["method"], scope["path"])
+    _LOGGER.exception("%s %s: unexpected error", scope["method"], scope["path"])
     return Refusal(ApiError.unforeseen(), closes=True)

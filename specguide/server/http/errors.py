@@ -57,7 +57,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     404: {"model": ErrorBody, "description": "There is no such model or path"},
     408: {"model": ErrorBody, "description": "The body, or the answer, took too long"},
     413: {"model": ErrorBody, "description": "The body is too large"},
-    415: {"model": ErrorBody, "description": "The body is compressed"},
+    415: {"model": ErrorBody, "description": "The body is compressed, which is not supported"},
     429: {
         "model": ErrorBody,
         "description": "Too many requests are under way; come back after Retry-After",
@@ -65,8 +65,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     503: {
         "model": ErrorBody,
-        "description": "The engine has failed or is being closed; with Retry-After: there is no "
-        "room, for bodies or to compile another grammar, now",
+        "description": "The engine has failed or is being closed; with Retry-After: the server has "
+        "no room now for the body, or to compile another grammar",
         "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
     },
     500: {"model": ErrorBody, "description": "The request, or the server, failed"},
@@ -126,7 +126,7 @@ class ApiError(Exception):
         """The server has been told to stop."""
         return cls(
             503,
-            "the server is being stopped and takes no more requests; ask another one, or try again "
+            "the server is being stopped and takes no more requests; use another one, or try again "
             "later",
             kind="server_error",
             code="shutting_down",

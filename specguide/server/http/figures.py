@@ -63,21 +63,21 @@ FIGURES = (
     Figure(
         "prefix_cache_queries",
         "counter",
-        "Prompt tokens of requests that have ended",
+        "Prompt tokens looked up in the prefix cache, of requests that have ended",
         lambda stats: stats.prompts["prompt"],
         "prefix_cache_queries",
     ),
     Figure(
         "prefix_cache_hits",
         "counter",
-        "Prompt tokens whose keys were there already",
+        "Prompt tokens found in the prefix cache, of requests that have ended",
         lambda stats: stats.prompts["cached"],
         "prefix_cache_hits",
     ),
     Figure(
         "preemptions",
         "counter",
-        "Times that a request lost its pages to another",
+        "Times that a request was preempted: another one got its KV pages",
         lambda stats: stats.prompts["preemptions"],
         "num_preemptions",
     ),
@@ -99,19 +99,19 @@ FIGURES = (
     Figure(
         "held_slots",
         "counter",
-        "Iterations in which a request gained nothing, since its rows were late",
+        "Iterations in which a request gained no token, since its bitmask rows were late",
         lambda stats: stats.grammar["held"],
     ),
     Figure(
         "late_draft_rows",
         "counter",
-        "Rows that a drafter had to do without",
+        "Bitmask rows that came too late for a drafter, which drafted without them",
         lambda stats: stats.grammar["late_draft_rows"],
     ),
     Figure(
         "guessed_draft_rows",
         "counter",
-        "Rows of like states that a drafter had in place of exact ones",
+        "Bitmask rows of similar grammar states that a drafter used in place of exact ones",
         lambda stats: stats.grammar["guessed_draft_rows"],
     ),
     Figure(
@@ -124,29 +124,29 @@ FIGURES = (
     Figure(
         "draft_tokens",
         "counter",
-        "Drafts that were verified, all nodes of trees, of requests that have ended",
+        "Draft tokens that were verified, all nodes of trees, of requests that have ended",
         lambda stats: stats.draft_tokens,
         "spec_decode_num_draft_tokens",
     ),
     Figure(
         "accepted_draft_tokens",
         "counter",
-        "Drafts that the target accepted, of requests that have ended",
+        "Draft tokens that the target accepted, of requests that have ended",
         lambda stats: sum(place * count for place, count in enumerate(stats.accepted["all"])),
         "spec_decode_num_accepted_tokens",
     ),
 )
 
 TIMES = (
-    Times("queue", "queue", "Arrival to first iteration", "request_queue_time"),
-    Times("ttft", "ttft", "Arrival to first token", "time_to_first_token"),
+    Times("queue", "queue", "Time from arrival to first iteration", "request_queue_time"),
+    Times("ttft", "ttft", "Time from arrival to first token", "time_to_first_token"),
     Times(
         "tpot",
         "tpot",
-        "Mean time per token after a request's first",
+        "Mean time per output token after a request's first one",
         "request_time_per_output_token",
     ),
-    Times("e2e", "e2e", "Arrival to end", "e2e_request_latency"),
-    Times("compile", "compile", "Compile of a grammar, and the wait for its turn"),
-    Times("compile_cached", "compile_cached", "The same where the grammar was there already"),
+    Times("e2e", "e2e", "Time from arrival to end", "e2e_request_latency"),
+    Times("compile", "compile", "Time to compile a grammar, with the wait in the queue"),
+    Times("compile_cached", "compile_cached", "Time to get a grammar that was compiled before"),
 )

@@ -42,7 +42,9 @@ class EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics of one scrape."""
         yield GaugeMetricFamily(
-            "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
+            "specguide_healthy",
+            "1 while the server takes requests, else 0",
+            self._engine.health.is_healthy,
         )
         stats = self._engine.stats()
         spec = self._engine.config.spec
@@ -56,7 +58,7 @@ class EngineCollector(Collector):
         )
         yield GaugeMetricFamily(
             "specguide_synthetic_acceptance",
-            "Tokens an iteration where drafts are accepted at random; else 0",
+            "Tokens per iteration with synthetic acceptance, else 0",
             synthetic or 0,
         )
         yield _counter("requests_finished", "Requests that have ended", "reason", stats.finished)
@@ -65,7 +67,7 @@ class EngineCollector(Collector):
         yield from _guides(stats)
         yield from _transfers(stats)
         yield _histogram(
-            "specguide_acceptance_length", "Tokens an iteration, of requests", stats.acceptance
+            "specguide_acceptance_length", "Tokens per iteration, of requests", stats.acceptance
         )
         yield from _figures(stats, {})
         if self._has_vllm_names:
@@ -100,7 +102,7 @@ def _by_position(stats: EngineStats, vllm_labels: dict[str, str]) -> Metric:
     name = _name("accepted_at_position", "spec_decode_num_accepted_tokens_per_pos", vllm_labels)
     family = CounterMetricFamily(
         str(name),
-        "Drafts that the target accepted, by their place, from 0, of requests that have ended",
+        "Draft tokens that the target accepted, by position from 0, of requests that have ended",
         labels=[*vllm_labels, "position"],
     )
     counts = stats.accepted["all"]
@@ -125,7 +127,7 @@ def _counter(name: str, about: str, label: str, counts: Mapping[str, int]) -> Me
 def _accepted(stats: EngineStats) -> Metric:
     accepted = CounterMetricFamily(
         "specguide_accepted_drafts",
-        "Iterations by how many drafts were accepted",
+        "Iterations by number of accepted draft tokens",
         labels=["requests", "accepted"],
     )
     for kind, counts in stats.accepted.items():

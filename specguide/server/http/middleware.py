@@ -120,7 +120,7 @@ class BodyLimit:
         self._too_large = ApiError(413, f"the body is larger than {max_bytes} bytes")
         self._too_slow = ApiError(
             408,
-            f"the body was not there after {timeout_s:g} s",
+            f"the body did not arrive within {timeout_s:g} s",
             kind="timeout_error",
             code="body_timeout",
         )
@@ -180,8 +180,8 @@ class BodyLimit:
         if coding != b"identity":
             return ApiError(
                 415,
-                f"a body with Content-Encoding {coding.decode('latin-1')!r} is not read; send it "
-                "as it is",
+                f"Content-Encoding {coding.decode('latin-1')!r} is not supported; send the body "
+                "uncompressed",
             )
         stated = headers.get(b"content-length", b"0")
         return self._too_large if stated.isdigit() and int(stated) > self._max_bytes else None

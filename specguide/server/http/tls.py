@@ -41,4 +41,4 @@ def tls_options(exposure: Exposure) -> dict[str, Any]:
 
 def _no_password() -> str:
     """Refuses an encrypted key; otherwise OpenSSL would ask for its password in the terminal."""
-    raise ValueError("the key has a password; give one without")
+    raise ValueError("the key has a password; give a key without one")

@@ -14,8 +14,11 @@ Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 """Family of a socket, and the address to which it is bound."""
 _EVERY_ADDRESS = "::"  # IPv4 addresses, too
 _REMEDIES = {
-    errno.EADDRINUSE: ("port", "give another port or end the process that has it"),
-    errno.EACCES: ("port", "give a port from 1024 on, or run it with the right to listen there"),
+    errno.EADDRINUSE: ("port", "give another port, or stop the process that uses it"),
+    errno.EACCES: (
+        "port",
+        "give a port from 1024 on, or run with the right to listen on lower ones",
+    ),
 }
 _OTHER_HOST = ("host", "give an address of this machine, as 127.0.0.1 or ::1, or one of its names")
 

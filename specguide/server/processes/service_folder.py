@@ -33,8 +33,8 @@ class ServiceFolder:
         if num_bytes > _MOST_BYTES:
             self.cleanup()
             raise InvalidParams(
-                f"the folder for sockets {self.name} has a path of {num_bytes} bytes, and "
-                f"{_MOST_BYTES} are the most; set TMPDIR to a shorter one"
+                f"the path of the folder for sockets, {self.name}, may have at most {_MOST_BYTES} "
+                f"bytes, found {num_bytes}; set TMPDIR to a folder with a shorter path"
             )
         new = Path(self.name, f"new {_LOCK}")
         lock = self._stack.enter_context(new.open("wb"))

@@ -163,7 +163,7 @@ class Backend:
         bad = next((token for token in token_ids if not 0 <= token < size), None)
         if bad is not None:
             raise InvalidParams(
-                f"token {bad} is not an id of this model's {size} tokens", param=param
+                f"token id {bad} must be from 0 to {size - 1} with this model", param=param
             )
         return self.tokenizer.decode(token_ids, skip_special_tokens)
 

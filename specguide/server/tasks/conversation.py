@@ -49,8 +49,8 @@ def conversation_task(
     calls = _calls(backend, body, answer, rules, named)
     if conversation.is_continued and calls.guide is not None:
         raise InvalidParams(
-            "a guide holds for a whole answer, and this one is begun: let the last message be the "
-            "user's, or leave the guide out; beside tools take a tool_choice of none",
+            "a guide constrains a whole answer, and this one continues the last message: let the "
+            "last message be the user's, or leave the guide out (with tools: tool_choice none)",
             param=conversation.field,
         )
     plan = _plan(backend, body, conversation, may_call=calls.may_call)

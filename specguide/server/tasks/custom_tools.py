@@ -62,13 +62,13 @@ def _format(asked: Any, param: str) -> dict[str, Any]:
         if syntax == "lark":
             raise InvalidParams(
                 "a custom tool's grammar in Lark cannot be enforced inside of a call: write it as "
-                'a regular expression ("syntax": "regex"), or take it as the grammar of the whole '
+                'a regular expression ("syntax": "regex"), or use it as the grammar of the whole '
                 "answer",
                 param=param,
             )
     raise InvalidParams(
-        'a custom tool\'s format is {"type": "text"} or {"type": "grammar", "syntax": "regex", '
-        f'"definition": …}}, found {shown(asked)}',
+        'a custom tool\'s format must be {"type": "text"} or {"type": "grammar", "syntax": '
+        f'"regex", "definition": …}}, found {shown(asked)}',
         param=param,
     )
 

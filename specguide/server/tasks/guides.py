@@ -48,7 +48,7 @@ def guide_of(
     guide = next(iter(found.values()), None)
     if any(other != guide for other in found.values()):
         raise InvalidParams(
-            f"{' and '.join(found)} each say what the output must match; give one",
+            f"{' and '.join(found)} each constrain the output; give only one of them",
             param=list(found)[1],
         )
     if guide is None or fields.key_order is None:

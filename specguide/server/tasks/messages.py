@@ -99,7 +99,8 @@ def _call(call: Any, param: str) -> dict[str, Any]:
     function = call.get("custom" if kind == "custom" else "function") if kind else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidParams(
-            'a call must be {"id": …, "type": "function", "function": {"name": …, "arguments": …}}',
+            'a tool call must be {"id": …, "type": "function", "function": {"name": …, '
+            '"arguments": …}}',
             param=param,
         )
     if kind == "custom":
@@ -118,7 +119,7 @@ def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         made = None
     if not isinstance(made, Mapping):
-        raise InvalidParams("arguments must be a JSON object, as text", param=param)
+        raise InvalidParams("arguments must be a JSON object in a string", param=param)
     return made
 
 

@@ -39,8 +39,8 @@ class Conversation(NamedTuple):
         is_begun = "add_generation_prompt" in body.model_fields_set and body.add_generation_prompt
         if is_continued and is_begun:
             raise InvalidParams(
-                "an answer is either begun by the chat template or continued: leave "
-                "add_generation_prompt or continue_final_message out",
+                "add_generation_prompt begins a new answer, and continue_final_message continues "
+                "the last one: leave one of them out",
                 param="add_generation_prompt",
             )
         if is_continued:
@@ -121,7 +121,7 @@ def check_variables(variables: Mapping[str, Any]) -> None:
 
 def _too_much(name: str, what: str) -> InvalidParams:
     return InvalidParams(
-        f"chat_template_kwargs have {what} with {name}; make it smaller",
+        f"with {name}, chat_template_kwargs have {what}; make {name} smaller",
         param=f"chat_template_kwargs.{name}",
     )
 
@@ -133,7 +133,7 @@ def _client_template(backend: Backend, asked: TemplateFields) -> ClientTemplate 
     if not config.allow_client_templates:
         raise InvalidParams(
             "this server takes the model's own chat template only: leave chat_template out, or "
-            "start it with --allow-client-templates",
+            "start the server with --allow-client-templates",
             param="chat_template",
         )
     return ClientTemplate(

@@ -50,7 +50,7 @@ class ReasoningPlan:
         effort = body.effort()
         if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
-                f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
+                f"the reasoning effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
                 param=body.effort_field(),
             )
         return cls(one, effort, body.reasoning_bound(), body.include_reasoning, **facts)

@@ -78,8 +78,8 @@ class ToolChoice:
         if answer is not None:
             if answer.kind not in ("json_schema", "json_object"):
                 raise InvalidParams(
-                    "tools go together with a JSON schema for the answer, not with a "
-                    f"{answer.kind}",
+                    "with tools, only a JSON schema can constrain the answer, found a "
+                    f"{answer.kind}; leave one of them out",
                     param="tools",
                 )
             schema = (
@@ -113,7 +113,7 @@ def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(name, str) or name not in known:
             raise InvalidParams(
-                f"tool_choice names {name!r}, and the tools are {', '.join(known)}",
+                f"tool_choice names {name!r}, which is not one of the tools {', '.join(known)}",
                 param="tool_choice",
             )
         found.append(known[name])

@@ -120,7 +120,8 @@ def tools_of(
         function = function_of(definition, param) if is_known else None
         if not isinstance(function, Mapping):
             raise InvalidParams(
-                f"a tool must be a function or custom, which the caller runs, found type {kind!r}: "
+                "a tool must be of type function or custom, which the client runs, found type "
+                f"{kind!r}; write "
                 '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
                 'without an inner "function"',
                 param=place,

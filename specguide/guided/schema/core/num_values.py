@@ -21,6 +21,8 @@ from specguide.guided.schema.json_values import TYPES, exact, value_key
 MANY = 5_000
 """So many values are not told from endlessly many."""
 
+_OPENERS = {'"': "string", "[": "array", "{": "object"}
+
 Count = Callable[[Core], int]
 
 
@@ -43,6 +45,30 @@ def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
     if plain >= MANY:
         return plain
     return _of(core, definitions, frozenset(), reads_patterns=True)
+
+
+def endless_openers(core: Core, definitions: Mapping[str, Core]) -> str:
+    """The characters that open strings, arrays and objects, as far as MANY values begin so."""
+    return "".join(sorted(_openers(core, definitions, frozenset())))
+
+
+def _openers(core: Core, definitions: Mapping[str, Core], behind: frozenset[str]) -> frozenset[str]:
+    spend(4)
+    if isinstance(core, bool):
+        return frozenset(_OPENERS) if core else frozenset()
+    count = partial(_of, definitions=definitions, behind=behind, reads_patterns=True)
+    if core == Node(core.path, core.kinds):
+        types = set(core.kinds.types or TYPES)
+        return frozenset(
+            opener
+            for opener, name in _OPENERS.items()
+            if name in types and _of_type(core, name, count, reads_patterns=True) >= MANY
+        )
+    if core.ref is not None and core == Node(core.path, ref=core.ref) and core.ref not in behind:
+        return _openers(definitions[core.ref], definitions, behind | {core.ref})
+    if core.any_of and core == Node(core.path, any_of=core.any_of):
+        return frozenset().union(*(_openers(one, definitions, behind) for one in core.any_of))
+    return frozenset()
 
 
 def _of(

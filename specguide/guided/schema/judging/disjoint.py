@@ -11,6 +11,7 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.both import share_no_text
 from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.whole import searched
+from specguide.guided.schema.core.patterns import pattern_may_match
 from specguide.guided.schema.document.document import Document, Place
 from specguide.guided.schema.json_values import (
     EVERY_TYPE,
@@ -197,6 +198,10 @@ class Comparison:
                 self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
                 for key in required
             )
+        if name == "array" and any(one[0].get("minItems", 0) > 0 for one in (left, right)):
+            first, other = self._first_item(left), self._first_item(right)
+            if self.are_disjoint(first, other, depth + 1):
+                return True
         if name == "string" and _patterns_are_apart(left[0], right[0]):
             return True
         least, most = _BOUNDS.get(name, ("", ""))
@@ -204,6 +209,16 @@ class Comparison:
             least in one and most in other and one[least] > other[most]
             for one, other in ((left[0], right[0]), (right[0], left[0]))
         )
+
+    def _first_item(self, located: Located) -> Located:
+        """What one subschema alone asks of an array's first item."""
+        schema, place = located
+        if self._document.draft >= 2020 and "prefixItems" in schema:
+            return schema["prefixItems"][0], place / "prefixItems" / 0
+        items = schema.get("items", True)
+        if isinstance(items, list):
+            return (items[0], place / "items" / 0) if items else _ANYWHERE
+        return items, place / "items"
 
     def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
         """The one lists its values, and none of type `name` fits the other."""
@@ -253,9 +268,16 @@ def _property(located: Located, name: str) -> Located:
     schema, place = located
     if name in schema.get("properties", {}):
         return schema["properties"][name], place / "properties" / name
-    if "patternProperties" in schema:
+    if _may_match_any(schema.get("patternProperties", ()), name):
         return True, place
     return schema.get("additionalProperties", True), place / "additionalProperties"
+
+
+def _may_match_any(patterns: Iterable[str], name: str) -> bool:
+    try:
+        return any(pattern_may_match(pattern, name) for pattern in patterns)
+    except RegexError:  # which is said elsewhere
+        return True
 
 
 def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:

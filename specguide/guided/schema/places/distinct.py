@@ -27,7 +27,12 @@ from specguide.guided.schema.core.nodes import (
     Objects,
     refuse,
 )
-from specguide.guided.schema.core.num_values import MANY, always_goes_on, num_values
+from specguide.guided.schema.core.num_values import (
+    MANY,
+    always_goes_on,
+    endless_openers,
+    num_values,
+)
 from specguide.guided.schema.core.walk import all_nodes, leads_to, walk
 from specguide.guided.schema.json_values import Json, value_key
 from specguide.guided.schema.merging.clashes import Clashes
@@ -121,6 +126,7 @@ class _Places:
             "is_distinct": bool(asking),
             "is_even": not lists and len(told) <= 1,
             "room": room,
+            "endless": self._endless(told[0]) if room == "ENDLESS" else "",
             "spare": self._spare(told, lists) if room == "FEW" else 0,
             "prefix": [self._number(items) for items in prefix],
             "rest": self._number(rest),
@@ -170,6 +176,9 @@ class _Places:
             return "FREE"
         is_endless = len(told) == 1 and not has_lists and self._count(told[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
+
+    def _endless(self, asked: Arrays) -> str:
+        return endless_openers(asked.rest, self._definitions)
 
     def _spare(self, told: list[Arrays], lists: list[list[Json]]) -> int:
         """Characters of as many items as an array needs, were each the longest text that is told of

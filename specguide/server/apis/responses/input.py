@@ -39,7 +39,9 @@ def input_messages(
     for index, item in enumerate(items):
         _add(messages, called, item, f"input[{index}]")
     if not messages:
-        raise InvalidParams("there must be at least one item that is read", param="input")
+        raise InvalidParams(
+            "input has nothing that the model reads; give at least one message", param="input"
+        )
     return [with_thoughts(message) for message in messages]
 
 
@@ -82,8 +84,8 @@ def _check_reference(item: Mapping[str, Any], param: str) -> None:
     may be missing."""
     if not str(item.get("id")).startswith("rs_"):
         raise InvalidParams(
-            f"nothing is stored here, and {item.get('id')!r} cannot be referred to: send the item "
-            "itself, as clients do with store: false",
+            f"this server stores nothing and has no item {item.get('id')!r} to refer to: send the "
+            "item itself, as clients do with store: false",
             param=param,
         )
 
@@ -108,7 +110,7 @@ def _call(item: Mapping[str, Any], param: str) -> dict[str, Any]:
     written = "input" if is_custom else "arguments"
     for name in ("call_id", "name", written):
         if not isinstance(item.get(name), str):
-            raise InvalidParams(f"a {item['type']} needs a text {name}", param=f"{param}.{name}")
+            raise InvalidParams(f"a {item['type']} needs a string {name}", param=f"{param}.{name}")
     arguments = (
         {"input": item["input"]}
         if is_custom
@@ -116,7 +118,7 @@ def _call(item: Mapping[str, Any], param: str) -> dict[str, Any]:
     )
     namespace = item.get("namespace")
     if namespace is not None and not isinstance(namespace, str):
-        raise InvalidParams("a namespace must be a text", param=f"{param}.namespace")
+        raise InvalidParams("a namespace must be a string", param=f"{param}.namespace")
     return {
         "id": item["call_id"],
         "type": "function",
@@ -129,7 +131,7 @@ def _output(item: Mapping[str, Any], called: set[str], param: str) -> dict[str, 
     if not isinstance(call_id, str) or call_id not in called:
         raise InvalidParams(
             f"no call before this output has the call_id {call_id!r}; send the call too, since "
-            "nothing is stored here",
+            "this server stores nothing",
             param=f"{param}.call_id",
         )
     content = text_of(item.get("output") or "", f"{param}.output", between_parts("tool"))

@@ -68,7 +68,8 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
     for index, included in enumerate(body.include or ()):
         if included != _LOGPROBS and included not in _WITHOUT_EFFECT:
             raise InvalidParams(
-                f"{included!r} cannot be included; {_LOGPROBS!r} can", param=f"include[{index}]"
+                f"include does not know {included!r}; known: {_LOGPROBS!r}",
+                param=f"include[{index}]",
             )
     has_scores = _LOGPROBS in (body.include or ())
     if body.top_logprobs and not has_scores:

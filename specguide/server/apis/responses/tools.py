@@ -60,7 +60,9 @@ def _of_namespace(space: Definition, param: str) -> Iterator[_Function]:
         raise InvalidParams("a namespace needs a name and a list of tools", param=param)
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping) or tool.get("type") != "function":
-            raise InvalidParams("a namespace has functions only", param=f"{param}.tools[{index}]")
+            raise InvalidParams(
+                "each tool of a namespace must be of type function", param=f"{param}.tools[{index}]"
+            )
         if not isinstance(tool.get("name"), str):
             raise InvalidParams("a function needs a name", param=f"{param}.tools[{index}].name")
         yield f"{param}.tools[{index}]", name, dict(tool)
