@@ -1,7 +1,7 @@
-"""What a caller asks of one request.
+"""The parameters of one request.
 
 Begin with `sampling`: SamplingParams, which are frozen and check themselves when they are made.
-`rules` says which values each of them may have, `speculation` what a request takes of the engine's
+`rules` says which values each of them may have, `speculation` how a request uses the engine's
 drafts.
 """
 

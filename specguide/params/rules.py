@@ -1,4 +1,4 @@
-"""Owns which values each sampling parameter may have."""
+"""Owns the valid values of each sampling parameter."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from specguide.inputs.integers import is_int
 from specguide.params.speculation import Speculation
 
 MAX_LOGPROBS = 20
-"""Likeliest tokens of each place that a request may ask for."""
+"""Most likeliest tokens that a request may ask for at each position."""
 
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
 LEAST_TOP_P = 1e-9
-"""The likeliest token alone reaches it; less may be 0 as a float32, which no token is below."""
+"""The least top_p that is used: the likeliest token alone reaches it. A smaller one may round to 0
+in float32, which would keep no token."""
 
 _MAX_BIASES = 512
 
@@ -27,11 +28,11 @@ Predicate = Callable[[Any], bool]
 
 
 def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
-    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None:
-    it takes neither."""
+    """The number of arguments with which a logits processor is called: 2 or 3; 2 where it accepts
+    both, None where it accepts neither."""
     try:
         signature = inspect.signature(processor)
-    except (TypeError, ValueError):  # a builtin that does not say
+    except (TypeError, ValueError):  # a builtin without a signature
         return 2
     for num_arguments in (2, 3):
         try:
@@ -140,4 +141,4 @@ RULES: dict[str, tuple[Predicate, str]] = {
     "faithful": (_instance_of(bool), "True or False"),
     "allow_truncation": (_instance_of(bool), "True or False"),
 }
-"""Which values of SamplingParams' fields are valid, as a predicate and in words."""
+"""The valid values of SamplingParams' fields, as a predicate and in words."""

@@ -1,4 +1,4 @@
-"""Owns what a caller asks of one request: sampling parameters, of which the guide is one."""
+"""Owns SamplingParams: how one request is decoded, and the guide that its output must match."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from specguide.params.speculation import Speculation
 def _as_tuple(values: Any) -> Any:
     try:
         return values if isinstance(values, (str, bytes)) else tuple(values)
-    except TypeError:  # nothing that has elements
+    except TypeError:  # not iterable
         return values
 
 
 def _as_ids(values: Any) -> Any:
     try:
         return values if isinstance(values, (str, bytes)) else tuple(as_ints(values))
-    except TypeError:  # nothing that has elements
+    except TypeError:  # not iterable
         return values
 
 
 def _as_biases(biases: Any) -> Any:
-    """A dict of its own; ids may be text, as JSON has them."""
+    """A copy as a dict; ids may be strings, as JSON has them."""
     if not isinstance(biases, Mapping):
         return biases
     return {_as_id(token): as_real(bias) for token, bias in biases.items()}
@@ -66,12 +66,12 @@ def _as_stop(stop: Any) -> Any:
 
 def _as_seed(seed: Any) -> Any:
     seed = as_int(seed)
-    return None if seed == -1 else seed  # as others have it: any
+    return None if seed == -1 else seed  # in other engines -1 is a random seed
 
 
 def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is given, by our names. Raises InvalidParams and InvalidGuide, and TypeError for a name
-    that nobody knows."""
+    """The given parameters by our names. Raises InvalidParams and InvalidGuide, and TypeError for
+    an unknown name."""
     if given.keys() <= _OWN_NAMES:
         return given
     rest = without_others(OTHER_SAMPLING, given, str)
@@ -91,7 +91,8 @@ def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _knows_other_engines(params: type[SamplingParams]) -> type[SamplingParams]:
-    """Parameters by the names of other engines are taken, or refused with what to do."""
+    """Accepts parameters by the names of other engines, or refuses them and says what to do
+    instead."""
     own = params.__init__
 
     @wraps(own)
@@ -105,8 +106,8 @@ def _knows_other_engines(params: type[SamplingParams]) -> type[SamplingParams]:
 @_knows_other_engines
 @dataclass(frozen=True)
 class SamplingParams:
-    """How one request is decoded; names as in vLLM and the OpenAI API. Where nothing is said it is
-    greedy, and of 256 tokens.
+    """How one request is decoded; names as in vLLM and the OpenAI API. The defaults are greedy
+    decoding and 256 tokens.
 
     max_tokens:     most tokens to generate, ≥ 1; fewer where the context has no room for them
     temperature:    0 is greedy; otherwise logits are divided by it, > 0
@@ -114,62 +115,65 @@ class SamplingParams:
     top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0,
                     1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
-    seed:           makes sampling repeatable, in [-2^63, 2^63); left out, or -1: one is drawn
-    stop_token_ids: tokens that end a free request besides the model's own end tokens, its text
-                    before them, and a guided one behind them where its grammar may end there
+    seed:           makes sampling repeatable, in [-2^63, 2^63); left out, or -1: a random one
+    stop_token_ids: tokens that end a request, besides the model's own end tokens. A free request's
+                    text ends before the token; a guided request ends only where its grammar may end
+                    after the token, which its text includes
     ignore_eos:     end tokens of the model do not end a free request
-    guide:          the grammar the output must match; None generates freely
-    reasoning:      what may come before the guided answer; None: nothing
-    stop:           a string, or several, that end a request; its text ends before the first of them
-                    to be complete. With a guide one ends it only where the text that is left
-                    matches the grammar
-    include_stop_str_in_output: the text ends behind the stop string or stop token instead
+    guide:          the grammar that the output must match; None generates freely
+    reasoning:      the reasoning that may come before the guided answer; None: nothing
+    stop:           a string, or several, that end a request; the text ends before the stop string
+                    that is complete first. With a guide a stop string ends the request only where
+                    the text before it matches the grammar
+    include_stop_str_in_output: the text includes the stop string or stop token
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
-                    follow from `seed`
-    speculation:    what it takes of the engine's drafts; None: all
-    timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for
-                    ever
+                    are derived from `seed`
+    speculation:    how the request uses the engine's drafts; None: all of them
+    timeout_s:      seconds from the request's arrival after which it ends with an error, > 0; None:
+                    no limit
 
-    The logits are adjusted in this order, and the guide's grammar stands over all of it:
+    The logits are adjusted in this order; the guide's grammar takes precedence over all of it:
 
     logits_processors:  functions f(output_ids, logits) or f(prompt_ids, output_ids, logits), called
                         one after the other for each token: ids are lists of ints, logits a float32
                         tensor [vocab_size] on the CPU that f may write to; f returns such a tensor,
                         in which -inf forbids a token. It must depend on its arguments alone: it is
                         called for drafts too, more often than tokens are output. Iterations with
-                        such a request wait for the processors, in Python, and for the results of
-                        the one before
-    allowed_token_ids:  the output has only these tokens, end tokens too only if they are among
-                        them; None allows all
-    bad_words:          texts that the output does not spell in the tokens they are encoded to, with
-                        and without a space before them; at most 128, of at most 32 tokens each
+                        such a request wait for the processors, which run in Python, and for the
+                        results of the previous iteration
+    allowed_token_ids:  the only tokens that the output may have; end tokens must be among them too.
+                        None allows all
+    bad_words:          texts that the output must not spell in the tokens to which they are
+                        encoded, with and without a space before them; at most 128, of at most 32
+                        tokens each
     logit_bias:         token id → number added to its logit, in [-100, 100], at most 512 tokens
-    min_tokens:         tokens before which no end token and none of stop_token_ids comes and no
-                        stop string ends it, ≤ max_tokens; a grammar that allows nothing else may
-                        end all the same
-    repetition_penalty: > 0; logits of tokens of prompt and output are divided by it where > 0, else
-                        multiplied
-    frequency_penalty:  taken off for each time that a token is in the output, in [-2, 2]
-    presence_penalty:   taken off once for each token that is in the output, in [-2, 2]
+    min_tokens:         number of tokens before which no end token and none of stop_token_ids is
+                        generated, and no stop string ends the request, ≤ max_tokens; a grammar that
+                        allows nothing else may still end earlier
+    repetition_penalty: > 0; logits of tokens in the prompt and the output are divided by it where
+                        they are > 0, else multiplied
+    frequency_penalty:  subtracted for each time that a token is in the output, in [-2, 2]
+    presence_penalty:   subtracted once for each token that is in the output, in [-2, 2]
 
-    logprobs: for each token of the output its log-probability and those of the so many likeliest
-              ones, 0 to 20, by the model's own logits before anything is done to them; None: none
-    prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then
-                     computed, also where its keys are known from an earlier one
-    return_drafts: tell for each iteration what was drafted and how much of it was accepted, as
+    logprobs: return for each output token its log-probability and those of this many likeliest
+              tokens, 0 to 20, by the model's own logits before any adjustment; None: none
+    prompt_logprobs: the same for each token of the prompt but the first; the whole prompt is then
+                     computed, even where its keys are cached
+    return_drafts: return for each iteration its draft tokens and how many of them were accepted, as
                    `iterations`
-    return_spans: tell for each output token which part of the output it lies in: a field's value, a
-                  tool's name, reasoning, …, as `spans`
-    faithful: draw from what the guide admits by the model's own probabilities of whole outputs, not
-              token by token among what may follow; for guides of few outputs, see docs/grammars.md
-    allow_truncation: let max_tokens cut a guided output off; else it ends in time, and a request of
-                      which not even the shortest output would is refused
+    return_spans: return for each output token the part of the output in which it lies: a field's
+                  value, a tool's name, reasoning, …, as `spans`
+    faithful: sample from the outputs that the guide allows by the model's own probabilities of
+              whole outputs, not token by token among the allowed tokens; for guides of few outputs,
+              see docs/grammars.md
+    allow_truncation: let max_tokens cut a guided output off; else the output is steered to a valid
+                      end in time, and a request whose shortest output is too long is refused
 
-    `structured_outputs` and `guided_decoding` say a guide as vLLM's classes of these names do, or
-    a dict with their fields. What else vLLM has is taken where it changes nothing, as
-    `detokenize=True`, and refused with what to do where it would.
+    `structured_outputs` and `guided_decoding` give a guide as vLLM's classes of these names do, or
+    as a dict with their fields. Other parameters of vLLM are accepted where they change nothing,
+    such as `detokenize=True`; otherwise they are refused, and the error says what to do.
 
-    Raises InvalidParams naming the parameter, and TypeError for a name that nobody knows.
+    Raises InvalidParams naming the parameter, and TypeError for an unknown name.
     """
 
     max_tokens: int = converted(256, as_int)
@@ -246,12 +250,13 @@ class SamplingParams:
 
     @property
     def may_stop_by_text(self) -> bool:
-        """Its output is read while it is made, since that may end it."""
+        """Its output is read while it is generated, since the text may end it."""
         return bool(self.stop or (self.guide is not None and self.stop_token_ids))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:
-        """From a mapping of parameter names. Raises InvalidParams naming an unknown one."""
+        """SamplingParams from a mapping of parameter names. Raises InvalidParams naming an unknown
+        one."""
         for name in values:
             if name not in _KNOWN_NAMES:
                 raise InvalidParams(
@@ -266,7 +271,7 @@ _UNFAITHFUL = (
     *("bad_words", "logit_bias", "min_tokens", "logits_processors", "prompt_logprobs"),
     *("repetition_penalty", "frequency_penalty", "presence_penalty", "allow_truncation"),
 )
-"""Of SamplingParams' fields: those that are as by default in a faithful request."""
+"""The fields of SamplingParams that must have their defaults in a faithful request."""
 
 _OWN_NAMES = frozenset(entry.name for entry in fields(SamplingParams))
 _NAMES_OF_GUIDES = ("structured_outputs", "guided_decoding")

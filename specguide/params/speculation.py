@@ -1,4 +1,4 @@
-"""Owns what one request takes of the engine's drafts."""
+"""Owns Speculation: how one request uses the engine's drafts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from specguide.inputs.integers import as_int, is_int
 
 @dataclass(frozen=True)
 class Speculation:
-    """What a request takes of the engine's drafts; None: as many as the engine makes, and as it
-    makes them. The output is the same with any; acceptance and time are not.
+    """How a request uses the engine's drafts. A field that is None changes nothing: all drafts are
+    used as the engine makes them. The output is always the same; acceptance and time differ.
 
     num_draft_tokens:  most drafts of the engine's method after each golden token, ≥ 0; 0 leaves
-                       what the grammar forces
-    num_forced_tokens: most drafts beside these that the grammar forces, ≥ 0; with both 0 it is
-                       decoded plainly
-    guided_drafts:     False: its draft head or model chooses among all tokens, not among what the
-                       grammar allows
+                       only those that the grammar forces
+    num_forced_tokens: most additional drafts that the grammar forces, ≥ 0; with both 0 the request
+                       is decoded without speculation
+    guided_drafts:     False: its draft head or model chooses among all tokens, not only among those
+                       that the grammar allows
 
     Raises InvalidParams naming the field.
     """

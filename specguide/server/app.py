@@ -1,4 +1,4 @@
-"""Owns the HTTP application: routes, who may ask, and how errors are told."""
+"""Owns the HTTP application: its routes, its access control, and the form of its errors."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from specguide.server.playground import router as playground
 from specguide.server.tasks.backend import Backend
 
 APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
-"""The APIs that are served: whoever adds one enters it here."""
+"""The APIs that are served; a new API gets an entry here."""
 
 _VERSION = "/v1"
 _OPEN_PATHS = (
     *("/health", "/ready", "/ping", "/version", "/docs", "/openapi.json"),
     *PLAYGROUND_PATHS,
 )
-"""Paths for which nobody needs an API key."""
+"""Paths that need no API key."""
 _TEXT_ONLY = "this server only generates text"
 OTHER_PATHS = {
     "/generate": "use /v1/completions",
@@ -85,7 +85,8 @@ OTHER_PATHS = {
     ),
     "/inference/v1/generate": "use /v1/completions with token ids",
 }
-"""Paths of OpenAI's, vLLM's and SGLang's servers: what to do instead of asking there, or below."""
+"""Paths of OpenAI's, vLLM's and SGLang's servers that are missing here, with what to do instead;
+this includes the paths below them."""
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -99,7 +100,8 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
-    """The API over an engine, which it closes when it is stopped, once its requests have ended."""
+    """The API over an engine. When it is stopped, it closes the engine once its requests have
+    ended."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -144,13 +146,14 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
 
 
 def error_body(path: str) -> ErrorWriter:
-    """How an error is told in the API of a path, under whatever root."""
+    """The function that writes an error in the form of the API with this path, under any root
+    path."""
     api = _api_of(path)
     return ApiError.body if api is None else api.error_body
 
 
 def passed_stream(path: str) -> PassedStream:
-    """A stream of that API, which another process tells."""
+    """A stream of that API that another process sends."""
     api = _api_of(path)
     return PassedStream() if api is None else api.passed_stream()
 
@@ -160,7 +163,7 @@ def _api_of(path: str) -> Api[Any] | None:
 
 
 async def _refuse(request: Request, error: Any) -> Response:
-    """Any error, in the words of the API that was asked."""
+    """The answer to any error, in the form of the requested API."""
     body_of = error_body(request.scope["path"])
     if isinstance(error, Refusal):
         log_refusal(error.error)
@@ -180,7 +183,7 @@ async def _refuse(request: Request, error: Any) -> Response:
 
 
 def _unrouted(request: Request, error: HTTPException) -> str:
-    """What is wrong with a path or a method."""
+    """The error's message for an unknown path or method."""
     path = request.url.path
     if error.status_code == 404:
         asked = path.removeprefix(request.scope["root_path"])
@@ -198,8 +201,8 @@ def _unrouted(request: Request, error: HTTPException) -> str:
 
 
 def _with_same_end(path: str) -> str | None:
-    """What a client means whose base URL lacks /v1, or has it twice: the longest path of an API
-    that ends as this one does."""
+    """The path that a client means whose base URL lacks /v1, or has it twice: the longest API path
+    with the same end."""
     routes = (one for one in (*router.routes, *plain_routes.routes) if isinstance(one, Route))
     paths = [one.path for one in routes if one.path.startswith(_VERSION)]
     alike = [one for one in paths if path.endswith(one.removeprefix(_VERSION))]
@@ -225,7 +228,7 @@ for _api in APIS:
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    """The first thing that is wrong with a body, named as one would in JSON."""
+    """The error for the first wrong value of a body, whose place is written as in JSON."""
     errors = error.errors()
     first = errors[0]
     if isinstance(error.body, bytes):
@@ -248,8 +251,8 @@ def _invalid(error: RequestValidationError) -> ApiError:
 
 
 def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:
-    """Where the first error is, and what it says; of a value that may be of several types, of the
-    types under which it is read furthest."""
+    """The place and the message of the first error. For a value that may have several types, the
+    error of the type that matches furthest."""
     place = _place(errors[0])
     if len(place) == len(errors[0]["loc"]) - 1:  # behind "body"
         return place, errors[0]["msg"]
@@ -261,7 +264,8 @@ def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:
 
 
 def _indices(place: Sequence[Any]) -> list[int]:
-    """The indices in a place; a member of an object is behind none of an array."""
+    """The indices in a place, for comparison; a member of an object counts as -1, before any
+    element of an array."""
     return [part if isinstance(part, int) else -1 for part in place]
 
 

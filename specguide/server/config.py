@@ -1,4 +1,4 @@
-"""Owns what an API server is told."""
+"""Owns the settings of an API server."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from specguide.inputs.field_values import check_types
 METRICS_NAMES = ("specguide", "vllm")
 SAMPLING_DEFAULTS = ("model", "openai")
 API_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
-"""Environment variable with API keys, spaces between, for a server that is given none."""
+"""Environment variable with API keys, separated by spaces, for a server that is given none."""
 COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Environment variable of fronts, by which prometheus_client counts over several processes: a
-folder in which each keeps its counts, and which outlives it. It is read by the import of that
-library."""
+"""Environment variable of fronts that makes prometheus_client count over several processes. It
+names a folder in which each process keeps its counts, and which outlives the process. The library
+reads it when it is imported."""
 SERVED_ENGINE = {"max_batch_size": 64}
 SERVED_GUIDES = {"isolate_compiles": True}
-"""What is otherwise by default in engines that serve: guides come from strangers."""
+"""Defaults of an engine that serves which differ from the engine's own: its guides come from
+strangers."""
 _CHOICES = {"metrics_names": METRICS_NAMES, "sampling_defaults": SAMPLING_DEFAULTS}
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
-"""Numbers that must be 1 at least, or nobody is served; others may be 0."""
+"""Numbers that must be at least 1, or nobody could be served; others may be 0."""
 _AT_MOST = {"api_servers": 1024, "template_timeout_s": 86_400, "template_max_bytes": MOST_BYTES}
-"""What a machine has room for, and limits of a process as the system takes them."""
+"""Most processes that a machine has room for, and the largest limits of a process that the system
+accepts."""
 
 
 def model_name(model: str | Path | None) -> str:
-    """What a model is called over the API: its folder's name."""
+    """The model's default name in the API: its folder's name."""
     return "specguide-small" if model is None else Path(model).resolve().name
 
 
 def _is_origin(text: str) -> bool:
-    """As a browser sends one, or all."""
+    """Whether a text is an origin as browsers send it, or "*" for all."""
     scheme, _, host = text.partition("://")
     is_written = bool(scheme and host) and "/" not in host and text == text.lower()
     return text in ("*", "null") or (is_written and text.split() == [text])
@@ -49,19 +51,21 @@ def _is_http_url(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Exposure:
-    """How a server is seen from outside.
+    """The server's settings for access from outside.
 
-    allowed_origins: origins whose web pages may ask (CORS), as https://example.org; "*": all. May
-                     be repeated on the command line
+    allowed_origins: origins whose web pages may send requests (CORS), such as https://example.org;
+                     "*": all. May be repeated on the command line
     allow_credentials: these web pages may send cookies
-    root_path:       path under which a proxy has the server, as /llm; it may strip it or not
-    ssl_certfile:    file with the server's certificate and those that vouch for it: HTTPS instead
-                     of HTTP
-    ssl_keyfile:     file with the certificate's key, where that is a file of its own
+    root_path:       path under which a proxy serves this server, such as /llm; the proxy may strip
+                     it or not
+    ssl_certfile:    file with the server's certificate and its certificate chain: HTTPS instead of
+                     HTTP
+    ssl_keyfile:     file with the certificate's key, if it is not in ssl_certfile
     ssl_ca_certs:    file with certificates of authorities: each client must then show a certificate
-                     that one of them vouches for
+                     that one of them has signed
     protect_metrics: /metrics and /load need an API key too
-    otlp_traces_endpoint: URL that spans go to, as http://127.0.0.1:4318/v1/traces; OTLP over HTTP
+    otlp_traces_endpoint: URL to which trace spans are sent, such as
+                          http://127.0.0.1:4318/v1/traces; OTLP over HTTP
     """
 
     allowed_origins: tuple[str, ...] = ()
@@ -106,7 +110,7 @@ class Exposure:
 
     @property
     def open_metrics(self) -> tuple[str, ...]:
-        """The paths of figures where nobody needs an API key for them."""
+        """The paths of figures that need no API key."""
         return () if self.protect_metrics else ("/metrics", "/load")
 
     @property
@@ -119,48 +123,47 @@ class Exposure:
 class ServerConfig:
     """Address, names and limits of an API server.
 
-    model_name:     name by which clients ask for the model, and which answers have; on the command
-                    line, left out: the folder's name. There further names may stand behind it,
-                    which are aliases
+    model_name:     the model's name in requests and answers; on the command line, left out: the
+                    folder's name. Further names may follow it there, which are aliases
     model_aliases:  further names of the model. May be repeated on the command line
     host:           address to listen on; 0.0.0.0 for all of IPv4, :: for all
-    port:           port to listen on; 0: a free one, which is told
-    max_waiting:    requests that may wait beside the max_batch_size that run; further ones are
-                    answered with 429
+    port:           port to listen on; 0: a free one, which is printed
+    max_waiting:    requests that may wait in addition to the max_batch_size that run; further ones
+                    are answered with 429
     max_wait_s:     longest time for which a request may wait until it runs, seconds; one that would
-                    probably wait longer is answered with 429, and told when to come back; left out:
-                    there is no bound
+                    probably wait longer is answered with 429, which says when to try again; left
+                    out: no limit
     client_header:  header that names the client, which a proxy sets; clients that wait take turns.
                     Left out, or where a request lacks it: its API key names the client
-    api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
-                    on the command line; in the variable several have spaces between
-    tool_format:    how the model writes calls of tools: a name under grammars/tool_calls; left out:
-                    as its chat template says
-    exclude_uncallable_tools: a model is not told of tools where tool_choice is none;
-                    else it is, so that a conversation's beginning stays the same
+    api_keys:       keys of which a request must have one; none: anybody may send requests. May be
+                    repeated on the command line; in the variable several are separated by spaces
+    tool_format:    how the model writes tool calls: a name under grammars/tool_calls; left out: the
+                    chat template determines it
+    exclude_uncallable_tools: where tool_choice is none, tools are left out of the prompt; else they
+                              stay in it, so that a conversation's beginning stays the same
     reasoning_format: how the model writes its reasoning: a name under grammars/reasoning, "none"
-                    for a model that does not reason; left out: as its chat template says
+                      for a model that does not reason; left out: the chat template determines it
     max_body_bytes: largest request body, bytes
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
-                    are text. A request may say otherwise; the prompt of a completion always has
-                    them
-    drain_s:        longest time that requests under way are given when the server is stopped,
+                          are text. A request may override it; in the prompt of a completion they
+                          are always tokens
+    drain_s:        longest time that requests under way get to finish when the server is stopped,
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
     log_requests:   write a line of JSON on standard error for each request that has ended, or was
                     refused
     disable_uvicorn_access_log: leave out the access log, which has a line for each answer
-    strict_fields:  unknown fields of requests are refused; else they are taken, and the header
+    strict_fields:  unknown fields of requests are refused; else they are accepted, and the header
                     x-specguide-ignored names them
     openai_strict:  schemas with strict: true are refused where they are outside OpenAI's subset of
-                    JSON Schema; else strict asks for what is done anyway, to enforce the schema
-    closed_objects: objects of JSON schemas have no properties but those that are named, unless
+                    JSON Schema; else strict has no effect, since schemas are always enforced
+    closed_objects: objects of JSON schemas have no properties except those that are named, unless
                     additionalProperties says otherwise
-    sampling_defaults: how requests are sampled that do not say it: "model", as its
-                    generation_config.json recommends; "openai", with temperature 1 and top_p 1.
-                    What that file leaves out is as OpenAI has it, too
+    sampling_defaults: sampling parameters that requests leave out: "model", as its
+                       generation_config.json recommends; "openai", with temperature 1 and top_p 1.
+                       Values missing in that file are OpenAI's, too
     metrics_names:  names in /metrics: "specguide"; "vllm": vLLM's as well, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
@@ -176,27 +179,28 @@ class ServerConfig:
     Of all requests:
 
     max_bodies_bytes: most bytes of all bodies whose answers have not begun, beyond the first 64 KiB
-                      of each; where there is no room, the largest that is still being sent is told
-                      503
+                      of each; where there is no room, the largest body that is still being sent is
+                      answered with 503
 
-    Of chat templates that requests bring, each of which is rendered in a process of its own:
+    Of chat templates in requests, each of which is rendered in its own process:
 
-    allow_client_templates: requests may bring a chat template, as chat_template; else they are
-                    answered with 400
-    template_timeout_s:     longest time to render a request's chat template, seconds; in it the
-                            process that does so has to start, too
+    allow_client_templates: requests may have a chat template, as chat_template; else such requests
+                            are answered with 400
+    template_timeout_s:     longest time to render a request's chat template, seconds; it includes
+                            the start of the process that renders it
     template_max_bytes:     most memory of the process that renders a request's chat template, bytes
 
     Of connections:
 
     max_connections:  most connections that are open at once, fewer where the process may have fewer
-                      files open; one more is told 503 and closed
-    header_timeout_s: longest time until a request's header is there, from the connection's or the
-                      last answer's end; and for a client's part of TLS's handshake
+                      files open; a further one is answered with 503 and closed
+    header_timeout_s: longest time until a request's header is there, from the start of the
+                      connection or the end of the last answer; and for a client's part of the TLS
+                      handshake
     body_timeout_s:   longest time from a request's header to its body's end; then 408
     write_timeout_s:  longest time that a client may leave an answer unread, once the socket's
                       buffers are full; then the connection is cut and its request cancelled
-    exposure:         how it is seen from outside
+    exposure:         the settings for access from outside
     """
 
     model_name: str
@@ -273,7 +277,7 @@ class ServerConfig:
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """All that clients may call the model."""
+        """All names of the model that clients may use."""
         return tuple(dict.fromkeys((self.model_name, *self.model_aliases)))
 
     def url(self, port: int) -> str:

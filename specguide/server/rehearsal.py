@@ -1,5 +1,5 @@
-"""Owns what an app does before it is ready, so that no client waits for it; nothing of it is
-counted or logged."""
+"""Owns the work that is done before an app is ready, so that no client waits for it. This work is
+neither counted nor logged."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from specguide.server.tasks.backend import Backend
 
 
 async def rehearse(app: FastAPI) -> None:
-    """All that is put off until an app's first request, whose client would wait for it."""
+    """Do all work that an app would otherwise put off until its first request."""
     await rehearse_routes(app)
     rehearse_conversation(app.state.backend)
 
 
 async def rehearse_routes(app: FastAPI) -> None:
-    """What the libraries put off until the first request, whose client would wait 0.1 s for it: to
-    build the routes, and to load what streams an answer."""
+    """Do the work that libraries put off until the first request, which would wait 0.1 s for it:
+    building the routes, and loading the modules that stream an answer."""
     scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
     with suppress(HTTPException):  # there is no such page
         await app.router(scope, _never_comes, _ignore)
@@ -35,8 +35,8 @@ async def rehearse_routes(app: FastAPI) -> None:
 
 
 def rehearse_conversation(backend: Backend) -> None:
-    """What is put off until the first conversation: to compile the chat template, and to look at
-    all tokens for the longest. Some templates refuse this one."""
+    """Do the work that is put off until the first conversation: compiling the chat template, and
+    searching all tokens for the longest one. Some templates refuse this conversation."""
     body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "Hello"}]})
     with suppress(SpecguideError, ApiError):
         chat.parse(backend, body)

@@ -1,4 +1,4 @@
-"""Owns /v1/messages: Anthropic's API over the same model.
+"""Owns /v1/messages: Anthropic's API for the served model.
 
 Source: Anthropic, "Messages", "Streaming Messages", "Count Message tokens" and "Errors"
         (docs.anthropic.com/en/api).
@@ -41,14 +41,15 @@ _TOOLS = ToolFields(parameters="input_schema")
 
 
 class Refused(BaseModel):
-    """Anthropic's error: its type, and what is wrong."""
+    """Anthropic's error: its type and its message."""
 
     type: Literal["error"]
     error: dict[str, str]
 
 
 class Thinking(Body):
-    """Whether the model reasons, and how long. display: it is always told"""
+    """Whether the model reasons, and how long. display: has no effect, reasoning is always
+    returned"""
 
     type: Literal["enabled", "adaptive", "disabled"]
     budget_tokens: int | None = Field(None, ge=1)
@@ -56,7 +57,7 @@ class Thinking(Body):
 
 
 class ConversationFields(GeneratingBody, TemplateFields):
-    """What a prompt is made of."""
+    """The fields that determine the prompt."""
 
     beside = fields.ANTHROPIC
     messages: Values[dict[str, Any]]
@@ -69,7 +70,7 @@ class ConversationFields(GeneratingBody, TemplateFields):
 
 
 class _Turn(TurnFields):
-    """What OpenAI's chat calls the same."""
+    """The same as OpenAI's chat fields."""
 
     def effort_field(self) -> str:
         """The field's name in Anthropic's API."""
@@ -77,7 +78,7 @@ class _Turn(TurnFields):
 
 
 class MessagesRequest(ConversationFields):
-    """/v1/messages. allow_truncation: as of the other APIs"""
+    """/v1/messages. allow_truncation: as in the other APIs"""
 
     max_tokens: int = Field(ge=1)
     stop_sequences: Values[str] | None = None
@@ -92,7 +93,7 @@ class CountRequest(ConversationFields):
 
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     conversation = _conversation(body)
     turn = _turn(
         body,
@@ -108,14 +109,16 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
 
 
 def count(backend: Backend, body: CountRequest) -> JsonObject:
-    """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
+    """The number of tokens of the prompt, which may be too long for the model. Raises as `parse`
+    does."""
     turn, conversation = _turn(body), _conversation(body)
     num_tokens = num_prompt_tokens(backend, turn, conversation, _answer(body), _TOOLS)
     return {"input_tokens": num_tokens}
 
 
 def _conversation(body: ConversationFields) -> Conversation:
-    """It goes on with an answer that is begun, as Anthropic's does. Raises InvalidParams."""
+    """The conversation. A last message of the assistant is continued, as Anthropic's API does.
+    Raises InvalidParams."""
     messages = template_messages(body.system, body.messages)
     is_continued = bool(messages) and messages[-1]["role"] == "assistant"
     if is_continued and body.thinking is not None and body.thinking.type == "enabled":
@@ -143,7 +146,7 @@ def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
 
 
 def _effort(body: ConversationFields) -> str | None:
-    """The effort by OpenAI's names."""
+    """The effort, by OpenAI's names."""
     if body.thinking is not None and body.thinking.type == "disabled":
         return "none"
     effort = (body.output_config or {}).get("effort")
@@ -155,7 +158,7 @@ def _effort(body: ConversationFields) -> str | None:
 
 
 def _answer(body: ConversationFields) -> Guide | None:
-    """What the answer must match, which later and earlier clients ask for in different fields."""
+    """The guide of the answer; newer and older clients ask for it in different fields."""
     configured = (body.output_config or {}).get("format")
     param = "output_config.format" if configured else "output_format"
     stated = configured or body.output_format
@@ -172,7 +175,7 @@ def _answer(body: ConversationFields) -> Guide | None:
 
 
 class MessageRenderer(Renderer[MessagesRequest]):
-    """Tells one message: blocks of text and of calls, each begun, added to and ended."""
+    """Writes one message: blocks of text and of tool calls, each with its begin, deltas and end."""
 
     names_lines: ClassVar[bool] = True
 
@@ -214,7 +217,7 @@ class MessageRenderer(Renderer[MessagesRequest]):
         return (error_body(error),)
 
     def whole(self) -> JsonObject:
-        """The message. A call that was cut off is no call, and left out."""
+        """The message. A tool call that was cut off is left out, since its input is incomplete."""
         blocks = []
         for index, block in enumerate(self._blocks):
             if block["type"] == "tool_use":
@@ -282,13 +285,13 @@ class MessageRenderer(Renderer[MessagesRequest]):
 
 
 def error_body(error: ApiError) -> JsonObject:
-    """Anthropic's error object; a message begins with the field that is wrong."""
+    """Anthropic's error object; its message begins with the name of the wrong field."""
     told = error.body()["error"]
     place = f"{told['param']}: " if told["param"] else ""
     if told["message"].startswith((place, f"{told['param']} ")):
         place = ""
     if error.code == "context_length_exceeded":
-        place = "prompt is too long: "  # by which clients know it
+        place = "prompt is too long: "  # clients recognize the error by it
     kind = _ERRORS.get(error.status, "api_error" if error.status >= 500 else _ERRORS[400])
     return {"type": "error", "error": {"type": kind, "message": place + told["message"]}}
 

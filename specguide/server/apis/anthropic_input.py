@@ -1,5 +1,5 @@
-"""Owns the messages and tools of Anthropic's API on their way to the chat template, which reads
-those of OpenAI's chat.
+"""Owns the translation of messages and tools of Anthropic's API to those of OpenAI's chat, which
+chat templates read.
 
 Source: Anthropic, "Messages" (docs.anthropic.com/en/api/messages): content blocks, tools, choices
         of tools.
@@ -18,17 +18,17 @@ Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THOUGHTS = {"thinking": "thinking", "redacted_thinking": None}
 _USERS = ("user", "ctx", "msg")
-"""The user, and what Claude Code has called what it adds by itself."""
+"""The user, and the roles that Claude Code has used for messages that it adds itself."""
 _TEXT_SOURCES = {"text": "data", "content": "content"}
-"""Types of a document's sources that are text, and where each has it."""
+"""Types of document sources that are text, each with the field that has the text."""
 _BILLING = "x-anthropic-billing-header:"
-"""Begins a line for Anthropic's accounts, with which Claude Code's system prompt begins."""
+"""Start of a line for Anthropic's billing, with which Claude Code's system prompt begins."""
 
 
 def template_messages(
     system: str | Sequence[Mapping[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
 ) -> list[Message]:
-    """As chat templates read them. Raises InvalidParams naming the block."""
+    """The messages as chat templates read them. Raises InvalidParams naming the block."""
     made = _instructions(system or "", "system")
     if not messages:
         raise InvalidParams("there must be at least one message", param="messages")
@@ -56,14 +56,14 @@ def template_messages(
 
 
 def template_tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """As OpenAI's functions. Raises InvalidParams naming the tool."""
+    """The tools as OpenAI's functions. Raises InvalidParams naming the tool."""
     if tools is None:
         return None
     return [_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
 
 
 def template_choice(choice: Mapping[str, Any] | None) -> str | dict[str, Any] | None:
-    """As OpenAI's. Raises InvalidParams."""
+    """The tool choice in OpenAI's form. Raises InvalidParams."""
     if choice is None:
         return None
     kind = choice.get("type")
@@ -89,7 +89,8 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
 
 
 def _of_user(content: Any, param: str) -> list[Message]:
-    """Results of tools each as a message, and what is said between them."""
+    """The user's messages: each tool result becomes its own message, between those of other
+    content."""
     made: list[Message] = []
     for block, place in _blocks(content, param):
         if block.get("type") == "tool_result":
@@ -143,8 +144,8 @@ def _blocks(content: Any, param: str) -> list[tuple[Mapping[str, Any], str]]:
 
 
 def _instructions(content: Any, param: str) -> list[Message]:
-    """A system prompt, without the line for accounts. That differs from request to request, so that
-    no beginning of a prompt would be found in the cache, and says nothing to the model."""
+    """A system prompt, without the billing line. That line tells the model nothing and differs from
+    request to request, so no prompt's beginning would be found in the prefix cache."""
     texts = [_text_of(block, place) for block, place in _blocks(content, param)]
     if texts and texts[0].startswith(_BILLING):
         texts[0] = texts[0].partition("\n")[2]
@@ -158,8 +159,8 @@ def _text(content: Any, param: str) -> str:
 
 
 def _text_of(block: Mapping[str, Any], place: str) -> str:
-    """What a block says; a document or a search result, where it is text, with what it is called;
-    of a tool that a search has found, its name."""
+    """The text of a block: of a document or a search result that is text, with its title before it;
+    of a reference to a tool that a search has found, the tool's name."""
     kind, found = block.get("type"), block.get("tool_name")
     if kind == "tool_reference" and isinstance(found, str):
         return found

@@ -1,5 +1,5 @@
 """Owns the seam at which an API is added: parse(body) → task, run(task) → events, render(events) →
-wire."""
+answer as sent."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from specguide.server.tasks.task import Task, Usage
 JsonObject = dict[str, Any]
 """A JSON object of the API: an answer, or an event of a stream."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-"""With these a proxy passes each event on as it comes; the second is nginx's."""
+"""Headers that make a proxy pass each event on as it comes; the second is nginx's."""
 B = TypeVar("B", bound=GeneratingBody)
 _JSON = msgspec.json.Encoder()
 _LOGGER = logging.getLogger(__name__)
 
 
 class Renderer(ABC, Generic[B]):
-    """Tells a client of a task what happens, in the words of its API: as a stream of what its
-    methods return, or as a whole.
+    """Writes a task's events in the form of its API: as a stream of the objects that its methods
+    return, or as a whole answer.
 
-    body, task:  what was asked, and what it was understood as
+    body, task:  the request's body, and the task parsed from it
     usage:       tokens so far
-    names_lines: lines of a stream have their object's "type" as the event's name
-    last_line:   of a stream
+    names_lines: each object of a stream has a line with the event's name before it, which is the
+                 object's "type"
+    last_line:   bytes that end a stream
     """
 
     names_lines: ClassVar[bool] = False
@@ -58,14 +59,15 @@ class Renderer(ABC, Generic[B]):
 
     @abstractmethod
     def take(self, event: Event) -> Iterable[JsonObject]:
-        """What an event adds. Called for each in order, and read to its end."""
+        """The objects that an event adds. Called for each event in order; callers consume all of
+        it."""
 
     def end(self) -> Iterable[JsonObject]:
         """The objects after the last event."""
         return ()
 
     def failed(self, error: ApiError) -> Iterable[JsonObject]:
-        """The objects in place of what is left of the stream."""
+        """The objects that replace the rest of the stream."""
         return (error.body(),)
 
     @abstractmethod
@@ -75,10 +77,10 @@ class Renderer(ABC, Generic[B]):
 
 @dataclass(eq=False)
 class PassedStream:
-    """A stream that a server in another process tells, as whoever passes it on sees it; to tell its
-    client where that server is gone.
+    """A stream of a server in another process, seen by the process that passes it on. It writes the
+    error for the client where that server is gone.
 
-    error_body, names_lines, last_line: as of Api and Renderer
+    error_body, names_lines, last_line: see Api and Renderer
     """
 
     error_body: ErrorWriter = ApiError.body
@@ -86,14 +88,14 @@ class PassedStream:
     last_line: bytes = b""
 
     def take(self, piece: bytes) -> None:
-        """More of it, in whole events."""
+        """Take the next piece of it, which has whole events only."""
 
     def failed(self, error: ApiError) -> Iterable[JsonObject]:
-        """In place of what is left of it."""
+        """The objects that replace the rest of the stream."""
         return (self.error_body(error),)
 
     def end(self, error: ApiError) -> bytes:
-        """The same as it is sent."""
+        """The bytes that replace the rest of the stream."""
         told = (_line(one, self.names_lines) for one in self.failed(error))
         return b"".join(told) + self.last_line
 
@@ -102,15 +104,15 @@ class PassedStream:
 class Api(Generic[B]):
     """An API of a vendor: one file or folder of this room, and an entry in `app.APIS`.
 
-    path:       of its route, to which bodies are posted
-    about:      what it is, for the documentation of the routes
-    body:       its fields
-    parse:      what a body asks for. Runs in a thread, since a schema or a prompt may be long.
+    path:       path of its route, to which bodies are posted
+    about:      what it does, for the documentation of the routes
+    body:       the class of its request bodies
+    parse:      makes the task of a body. Runs in a thread, since a schema or a prompt may be long.
                 Raises ApiError and UserError, which name the field
-    renderer:   of body and task; made in the same thread
-    error_body: what an error is on the wire where no stream has begun
-    error:      as what that is documented
-    passed:     what is kept of a stream to tell an error in it, where another process has told it
+    renderer:   made of a body and its task, in the same thread
+    error_body: the form of an error where no stream has begun
+    error:      the form in which errors are documented
+    passed:     state of a stream that another process sends, which an error in it needs
     """
 
     path: str
@@ -123,16 +125,16 @@ class Api(Generic[B]):
     passed: type[PassedStream] = PassedStream
 
     def passed_stream(self) -> PassedStream:
-        """A stream that begins."""
+        """A new stream that is passed on."""
         return self.passed(self.error_body, self.renderer.names_lines, self.renderer.last_line)
 
     def prepare(self, backend: Backend, body: B) -> tuple[Task, Renderer[B]]:
-        """The first stage, and who will do the third. Raises what `parse` does."""
+        """The first stage, and the renderer for the third. Raises what `parse` does."""
         task = self.parse(backend, body)
         return task, self.renderer(body, task)
 
     async def answer(self, body: B, request: Request) -> Response:
-        """All three stages. Raises ApiError and UserError while nothing has been sent."""
+        """All three stages. Raises ApiError and UserError as long as nothing has been sent."""
         backend: Backend = request.app.state.backend
         take_name(request, getattr(body, "request_id", None))
         num_bytes = len(await request.body())
@@ -157,8 +159,8 @@ class Api(Generic[B]):
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events. Nothing is sent before they have begun: what is wrong until then is
-    raised, and has a status of its own."""
+    """Server-sent events. Nothing is sent before the first event exists: an error until then is
+    raised, and gets its own status."""
 
     media_type = "text/event-stream"
 
@@ -169,21 +171,21 @@ class EventStream(StreamingResponse):
         self._beginning, self._has_begun = beginning, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError for nobody where the client leaves before they have begun."""
+        """Raises ApiError, which nobody reads, where the client leaves before the first event."""
         await super().__call__(scope, receive, send)
         if not self._has_begun:
             raise ApiError.client_left()
 
     async def stream_response(self, send: Send) -> None:
-        """As StreamingResponse's."""
+        """See StreamingResponse."""
         self.body_iterator = await self._beginning
         self._has_begun = True
         await super().stream_response(send)
 
 
 def check_not_aborted(end: End) -> None:
-    """Raises ApiError for an answer that the server's stop has cut off, where an API has no word
-    for that."""
+    """Raises ApiError for an answer that was cut off by the server's stop, where an API has no
+    finish reason for that."""
     if end.finish_reason == "abort":
         raise ApiError.shutting_down()
 
@@ -198,7 +200,7 @@ async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Jso
 
 
 async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[JsonObject]:
-    """The answer as the objects of a stream. An error is the last of them."""
+    """The answer as the objects of a stream. An error ends it."""
     try:
         for one in renderer.begin():
             yield one

@@ -31,7 +31,7 @@ from specguide.server.tasks.tools import OF_OPENAI, ToolFields
 
 
 def parse(backend: Backend, body: ChatRequest) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     if body.top_logprobs and not body.logprobs:
         raise InvalidParams("top_logprobs needs logprobs: true", param="top_logprobs")
     named = {name: getattr(body, name) for name in ("max_tokens", "max_completion_tokens")}
@@ -65,7 +65,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
 
 
 def _conversation(body: ChatRequest) -> Conversation:
-    """Raises InvalidParams."""
+    """The conversation and how it is continued. Raises InvalidParams."""
     if not (body.add_generation_prompt or body.continue_final_message):
         raise InvalidParams(
             "add_generation_prompt may be false only with continue_final_message: true; leave "
@@ -107,9 +107,9 @@ _NOT_ENDED: JsonObject = {"finish_reason": None}
 
 
 class ChatRenderer(Renderer[ChatRequest]):
-    """Tells all choices: the role, with the first event, for the first chunk is taken for the first
-    token's time; then what is new, each choice's finish_reason, and the usage if it is asked
-    for."""
+    """Writes all choices: first the role, together with the first event, since clients measure the
+    time to first token by the first chunk; then new text and calls, each choice's finish_reason,
+    and the usage if it was asked for."""
 
     last_line = b"data: [DONE]\n\n"
 
@@ -148,7 +148,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             choice = self._choices[event.sample]
             as_id = bool(self.body.return_tokens_as_token_ids)
             scores = [token_score(score, as_id=as_id) for score in event.scores]
-            if not self.body.stream:  # else they were told, and are not told again
+            if not self.body.stream:  # a stream has told them already
                 choice.logprobs += scores
             yield self._chunk(event.sample, choice.add(event), scores)
         elif isinstance(event, Spans):

@@ -1,4 +1,4 @@
-"""Owns what /v1/chat/completions tells of one sample: its text, its calls, its reasoning."""
+"""Owns the choice of /v1/chat/completions for one sample: its text, tool calls and reasoning."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
 
 @dataclass
 class Choice:
-    """One sample as it is written.
+    """One sample's choice, which grows with its events.
 
-    is_legacy:     its call is told as `function_call`
-    ids:           of its tokens
+    is_legacy:     its call is written as `function_call`
+    ids:           its token ids
     spans:         None: not asked for
     finish_reason: OpenAI's; None until it has ended
-    stop_reason:   as vLLM's: the stop string or the id of `stop_token_ids` that ended it
+    stop_reason:   as in vLLM: the stop string or the id of `stop_token_ids` that ended it
     """
 
     index: int
@@ -36,7 +36,7 @@ class Choice:
     stop_reason: str | int | None = None
 
     def add(self, event: Said) -> JsonObject:
-        """What an event adds, as OpenAI's delta."""
+        """Take an event; returns OpenAI's delta for it."""
         if isinstance(event, Reasoned):
             self.reasoning += event.text
             return _reasoned(event.text)
@@ -57,7 +57,7 @@ class Choice:
         return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
 
     def end(self, end: End) -> JsonObject:
-        """No more will come; why, as it is told."""
+        """End the choice; returns its finish and stop reasons."""
         called = "function_call" if self.is_legacy else "tool_calls"
         is_call = end.finish_reason == "stop" and self.calls
         self.finish_reason = called if is_call else end.finish_reason
@@ -68,7 +68,7 @@ class Choice:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
     def told(self) -> JsonObject:
-        """The whole, once it has ended."""
+        """The whole choice, once it has ended."""
         message: JsonObject = {
             "role": "assistant",
             "content": self.content or (None if self.calls else ""),
@@ -91,11 +91,11 @@ class Choice:
 
 
 def _reasoned(text: str) -> JsonObject:
-    """Reasoning, which OpenAI's API has not, by both names that clients know: DeepSeek's, which
-    SGLang took on, and that of newer releases of vLLM."""
+    """Reasoning, which OpenAI's API does not have, under both names that clients know: that of
+    DeepSeek, which SGLang adopted, and that of newer releases of vLLM."""
     return {"reasoning_content": text, "reasoning": text}
 
 
 def told_logprobs(scores: Sequence[JsonObject]) -> JsonObject | None:
-    """Scores of tokens, as a choice tells them."""
+    """Scores of tokens, in the form of a choice's `logprobs`."""
     return {"content": scores, "refusal": None} if scores else None

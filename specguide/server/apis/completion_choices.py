@@ -1,4 +1,4 @@
-"""Owns what /v1/completions tells of one sample: its text, behind its prompt's where that is
+"""Owns the choice of /v1/completions for one sample: its text, after its prompt where that is
 echoed, and the scores of its tokens."""
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def _decoder() -> codecs.IncrementalDecoder:
 class Choice:
     """One sample of one prompt.
 
-    has_scores:      log-probabilities are told
-    names_ids:       of scored tokens, their ids in place of their texts
-    keeps_scores:    until the end, where the whole is told
-    prompt_logprobs: as vLLM has them; None: not asked for
+    has_scores:      log-probabilities are returned
+    names_ids:       scored tokens are named by their ids instead of their texts
+    keeps_scores:    scores are kept until the end, since the answer is not streamed
+    prompt_logprobs: as in vLLM; None: not asked for
     spans:           None: not asked for
-    ids:             of its tokens and its prompt's
+    ids:             token ids of the sample and its prompt
     offset:          characters of the text that its scored tokens have spelled
-    total_logprob:   of its output tokens, of which there are num_scored
+    total_logprob:   sum over its output tokens, of which there are num_scored
     """
 
     index: int
@@ -58,30 +58,30 @@ class Choice:
         return self.total_logprob / self.num_scored if self.num_scored else -math.inf
 
     def begun(self) -> JsonObject:
-        """What there is before anything has come, as a chunk's choice."""
+        """The first chunk's choice, before any output."""
         begun = {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
         return begun | self.ids.more()
 
     def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
-        """Its prompt, as a chunk's choice."""
+        """Take its prompt; returns a chunk's choice."""
         told = self._grow(prompt, scores, prompt)
         self.offset, self._decoder = len(prompt), _decoder()
         return told
 
     def add(self, text: str, scores: Sequence[Score]) -> JsonObject:
-        """More of it, as a chunk's choice."""
+        """Take more output; returns a chunk's choice."""
         self.total_logprob += sum(score.logprob or 0.0 for score in scores)
         self.num_scored += len(scores)
         return self._grow(text, scores)
 
     def spanned(self, spans: list[JsonObject]) -> JsonObject:
-        """What its tokens are of, as a chunk's choice."""
+        """Take the spans of its tokens; returns a chunk's choice."""
         if self.spans is not None and self.keeps_scores:
             self.spans += spans
         return {**self._grow("", ()), "spans": spans}
 
     def end(self, reason: str, stop_reason: str | int | None) -> JsonObject:
-        """No more comes; as a chunk's choice."""
+        """End the choice; returns a chunk's choice."""
         self.finish_reason, self.stop_reason = reason, stop_reason
         told = {"index": self.index, "text": "", **self._why(), "logprobs": None}
         return told | self.ids.more()
@@ -90,7 +90,7 @@ class Choice:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
     def told(self, index: int) -> JsonObject:
-        """The whole, once it has ended. index: its place in the answer"""
+        """The whole choice, once it has ended. index: its index in the answer"""
         asked = self.prompt_logprobs is not None
         return {
             "index": index,
@@ -103,7 +103,7 @@ class Choice:
         }
 
     def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> JsonObject:
-        """prompt: the text, where it is one, in which special tokens may be named"""
+        """prompt: the text, if it is a prompt, in which special tokens may be spelled out"""
         offsets = [self._pass(score, prompt) for score in scores]
         more = None
         if scores and self.has_scores:
@@ -116,9 +116,9 @@ class Choice:
         return told | self.ids.more()
 
     def _pass(self, score: Score, prompt: str) -> int:
-        """Where the next token begins in the text, whether or not that is there yet: tokens come in
-        deltas of any size."""
-        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # a character
+        """The position in the text where the next token begins, which may lie beyond the text so
+        far: deltas may have any number of tokens."""
+        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # begins inside a character
         if not is_inside:
             self.offset += len(self._decoder.decode(b"", final=True))
         begin = self.offset
@@ -132,7 +132,7 @@ class Choice:
 def _told_scores(
     offsets: Sequence[int], scores: Sequence[Score], *, as_id: bool
 ) -> dict[str, list[Any]]:
-    """offsets: characters before each of them; as_id: as for Score.name"""
+    """offsets: characters of the text before each token; as_id: as in Score.name"""
     told = _no_scores()
     for offset, score in zip(offsets, scores, strict=True):
         told["text_offset"].append(offset)
@@ -143,8 +143,8 @@ def _told_scores(
 
 
 def _by_name(score: Score, *, as_id: bool) -> dict[str, float | None]:
-    """A place's log-probabilities; of tokens with equal texts, say parts of characters, that of the
-    likeliest, by which clients tell whether the token itself is."""
+    """The log-probabilities at one position, by text. Of tokens with equal texts, such as parts of
+    characters, the likeliest one's is kept: clients compare it with that of the token itself."""
     told: dict[str, float | None] = {}
     for one in (*score.rivals, score):
         told.setdefault(one.name(as_id=as_id), one.logprob)

@@ -1,4 +1,4 @@
-"""Owns /v1/completions: prompts continued as they are, whole or in chunks."""
+"""Owns /v1/completions: it continues prompts as they are, and answers as a whole or in chunks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from specguide.server.tasks.task import Task, Usage
 
 
 def parse(backend: Backend, body: CompletionRequest) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     model = backend.check_model(body.model)
     num_samples = _num_samples(body)
     body.check_whole(body.stream)
@@ -61,8 +61,8 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
 
 
 def _scored_of_prompt(body: CompletionRequest) -> int | None:
-    """Likeliest tokens of each place of a prompt, as many as one of the fields asks for; None: no
-    scores. A number that is wrong stays, to be refused."""
+    """How many likeliest tokens to score at each position of a prompt: the larger of the numbers in
+    both fields; None: no scores. A wrong number is kept, and refused later."""
     echoed, asked = body.logprobs if body.echo else None, body.prompt_logprobs
     if echoed is None or asked is None:
         return echoed if asked is None else asked
@@ -70,12 +70,12 @@ def _scored_of_prompt(body: CompletionRequest) -> int | None:
 
 
 def _with_rivals(scores: Sequence[Score], num: int | None) -> list[Score]:
-    """With so many of the likeliest tokens at most."""
+    """The scores, each with at most `num` of the likeliest tokens."""
     return [msgspec.structs.replace(one, rivals=one.rivals[: num or 0]) for one in scores]
 
 
 def _is_chosen(body: CompletionRequest) -> bool:
-    """The best of more samples than are told."""
+    """Whether more samples are generated than returned, of which the best are chosen."""
     return body.best_of is not None and body.best_of > (body.n or 1)
 
 
@@ -126,7 +126,7 @@ def _prompts(
 
 
 class CompletionRenderer(Renderer[CompletionRequest]):
-    """Tells all choices; those of a prompt follow each other."""
+    """Writes all choices; those of a prompt follow each other."""
 
     last_line = b"data: [DONE]\n\n"
 
@@ -143,7 +143,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         self._choices = [self._choice(index) for index in range(task.num_samples)]
         self._early: dict[int, list[Event]] = {}
-        """Events of each prompt that came before its scores, which are to be told first."""
+        """Events of each prompt that came before its scores, which must be written first."""
         for number, prompt in enumerate(task.echoed):
             if body.logprobs is not None:
                 self._early[number] = []
@@ -200,7 +200,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         }
 
     def _best(self) -> Iterator[Choice]:
-        """The samples of each prompt that are told: those with the likeliest tokens."""
+        """The samples of each prompt that are returned: those whose tokens are the likeliest."""
         num_told = self.body.n or 1
         for number in range(len(self.task.prompts)):
             samples = self._samples(number)
@@ -225,7 +225,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
                 yield from self.take(one)
 
     def _late(self) -> Iterator[JsonObject]:
-        """What waits for scores of prompts that have ended without them."""
+        """The objects of events that still wait for scores, of prompts that ended without them."""
         for number in list(self._early):
             yield from self._take_scores(number, PromptScores(()))
 

@@ -12,14 +12,13 @@ from specguide.server.tasks.task import Usage
 
 
 def token_score(score: Score, *, as_id: bool = False) -> dict[str, Any]:
-    """A token's log-probability and those of its rivals. as_id: as for Score.name"""
+    """A token's log-probability and those of its rivals. as_id: as in Score.name"""
     rivals = [_named(rival, as_id=as_id) for rival in score.rivals]
     return {**_named(score, as_id=as_id), "top_logprobs": rivals}
 
 
 def prompt_logprobs(scores: Sequence[Score]) -> list[dict[str, Any] | None]:
-    """Log-probabilities of a prompt's tokens, as vLLM has them: each with its rivals, by token
-    id."""
+    """Log-probabilities of a prompt's tokens in vLLM's form: each with its rivals, by token id."""
     return [
         None
         if score.logprob is None
@@ -36,7 +35,7 @@ def prompt_logprobs(scores: Sequence[Score]) -> list[dict[str, Any] | None]:
 
 
 def span_objects(spans: Sequence[OutputSpan]) -> list[dict[str, Any]]:
-    """What tokens are of; fields that say nothing are left out."""
+    """The spans of tokens, without fields that are None."""
     return [
         {name: value for name, value in span._asdict().items() if value is not None}
         for span in spans
@@ -44,7 +43,7 @@ def span_objects(spans: Sequence[OutputSpan]) -> list[dict[str, Any]]:
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """Tokens so far, as chat and completions tell them."""
+    """The numbers of tokens so far, in the form of chat and completions."""
     return {
         "prompt_tokens": usage.num_prompt,
         "completion_tokens": usage.num_output,
@@ -55,7 +54,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 class ChunkUsage:
-    """What chunks of a stream say of the usage. is_told: a last chunk has it"""
+    """The usage in a stream's chunks. is_told: a last chunk has it"""
 
     def __init__(self, options: StreamOptions | None, usage: Usage) -> None:
         self.is_told = options is not None and options.include_usage
@@ -63,7 +62,7 @@ class ChunkUsage:
         self._usage = usage
 
     def told(self) -> dict[str, Any]:
-        """Told by a chunk before the last."""
+        """The usage fields of a chunk before the last."""
         if not self.is_told:
             return {}
         return {"usage": usage_object(self._usage) if self._is_continuous else None}

@@ -33,7 +33,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 @router.get("/v1/models")
 @router.get("/v1/models/", include_in_schema=False)
 async def models(request: Request) -> dict[str, Any]:
-    """The one that is served, under each of its names; with Anthropic's fields beside OpenAI's."""
+    """The served model, under each of its names; with Anthropic's fields beside OpenAI's."""
     names = _backend(request).config.model_names
     return {
         "object": "list",
@@ -46,32 +46,32 @@ async def models(request: Request) -> dict[str, Any]:
 
 @router.get("/v1/models/{name:path}")
 async def model(name: str, request: Request) -> dict[str, Any]:
-    """One name of the model."""
+    """The model, under one of its names."""
     _backend(request).check_model(name)
     return _model(request, name)
 
 
 @router.post("/tokenize")
 async def tokenize(body: TokenizeRequest, request: Request) -> Response:
-    """Token ids of a prompt, or of messages behind the chat template."""
+    """Token ids of a prompt, or of messages in the chat template."""
     return await _understood(request, _tokenized, body)
 
 
 @router.post("/v1/messages/count_tokens", responses=refusals(anthropic.Refused))
 async def count_tokens(body: anthropic.CountRequest, request: Request) -> Response:
-    """Tokens of the prompt that a body of /v1/messages comes to."""
+    """The number of prompt tokens of a /v1/messages body."""
     return await _understood(request, anthropic.count, body)
 
 
 @router.post("/v1/responses/input_tokens")
 async def input_tokens(body: ResponsesRequest, request: Request) -> Response:
-    """Tokens of the prompt that a body of /v1/responses comes to."""
+    """The number of prompt tokens of a /v1/responses body."""
     return await _understood(request, responses.count, body)
 
 
 @router.post("/detokenize")
 async def detokenize(body: DetokenizeRequest, request: Request) -> Response:
-    """Text of token ids."""
+    """The text of token ids."""
     return await _understood(request, _detokenized, body)
 
 
@@ -85,7 +85,7 @@ async def version() -> dict[str, str | None]:
 @router.get("/health")
 @router.get("/ready")
 async def health(request: Request) -> Response:
-    """200 while requests are taken, else 503 with Retry-After, and why not."""
+    """200 while requests are accepted; else 503 with Retry-After and the reason."""
     cause = _backend(request).engine.health.cause
     if cause is None:
         return JSONResponse({"status": "ok"})
@@ -101,8 +101,8 @@ async def metrics(request: Request) -> Response:
 
 @router.get("/load")
 async def load(request: Request) -> Response:
-    """How many requests run or wait, in the words of vLLM's servers; where that is not known, what
-    /health says."""
+    """How many requests run or wait, by the names of vLLM's servers; where that is unknown, the
+    answer of /health."""
     engine = _backend(request).engine
     await engine.refresh_stats()
     stats = engine.stats()
@@ -138,7 +138,7 @@ def _backend(request: Request) -> Backend:
 async def _understood(
     request: Request, understand: Callable[[Backend, B], dict[str, Any]], body: B
 ) -> Response:
-    """Answered in a thread, since a schema or a prompt may be long."""
+    """An answer that is computed in a thread, since a schema or a prompt may be long."""
     num_bytes = len(await request.body())
     understood = _backend(request).understood(num_bytes, understand, body)
     return JSONResponse(await unless_left(request, understood), headers=ignored_header(body))

@@ -1,4 +1,4 @@
-"""Owns how the token ids of a sample are told where they are asked for: as vLLM does."""
+"""Owns the token ids of a sample in answers that ask for them, in vLLM's form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 class ToldIds:
     """Token ids of one sample.
 
-    is_told:     they are asked for
-    is_streamed: each is told with the next piece of the stream; else all are at the end
-    prompt_ids:  those of its prompt, where each sample tells them, with the first of its own
+    is_told:     they were asked for
+    is_streamed: the stream's next piece has the new ones; else the end has all of them
+    prompt_ids:  those of its prompt, if each sample returns them; they come with its own first ids
     """
 
     is_told: bool = False
@@ -22,16 +22,16 @@ class ToldIds:
     _untold: list[int] = field(default_factory=list)
 
     def add(self, token_ids: Sequence[int]) -> None:
-        """More of them."""
+        """Take more ids."""
         if self.is_told:
             self._untold += token_ids
 
     def more(self) -> dict[str, Any]:
-        """What a piece of a stream tells."""
+        """The fields with new ids for a stream's piece."""
         return self.rest() if self.is_streamed else {}
 
     def rest(self) -> dict[str, Any]:
-        """All that has not been told."""
+        """The fields with all ids that were not returned yet."""
         if not self.is_told:
             return {}
         told = {} if self.prompt_ids is None else {"prompt_token_ids": self.prompt_ids}

@@ -1,5 +1,5 @@
-"""Owns the lines of a batch's files, a JSON object each: requests and their answers as OpenAI's
-Batch API has them (https://platform.openai.com/docs/api-reference/batch/request-input)."""
+"""Owns the lines of a batch's files, a JSON object each: requests and answers in the form of
+OpenAI's Batch API (https://platform.openai.com/docs/api-reference/batch/request-input)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BatchRequest(msgspec.Struct, frozen=True):
-    """A line of the file that is read.
+    """A line of the input file.
 
-    custom_id: which no other line of the file has
-    url:       path of an API, as /v1/chat/completions
-    body:      what is posted there
+    custom_id: an id that no other line of the file has
+    url:       path of an API, such as /v1/chat/completions
+    body:      the body to post there
     """
 
     custom_id: str
@@ -26,7 +26,7 @@ class BatchRequest(msgspec.Struct, frozen=True):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True):
-    """What came back. body: JSON, of an error too"""
+    """The answer to a request. body: JSON, also of an error"""
 
     status_code: int
     request_id: str
@@ -34,7 +34,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 
 
 class UnreadableLine(Exception):
-    """A line that is no request. custom_id: its own, where it has one"""
+    """A line that is not a valid request. custom_id: its own, if it can be read"""
 
     def __init__(self, message: str, custom_id: str | None = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class _Streamed(msgspec.Struct):
 
 
 def request_of(line: bytes) -> BatchRequest:
-    """The request of a line. Raises UnreadableLine, with all that is known of it."""
+    """The request of a line. Raises UnreadableLine, with the custom_id if it can be read."""
     try:
         request = msgspec.json.decode(line.removeprefix(_BYTE_ORDER_MARK), type=BatchRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -72,7 +72,7 @@ def answered(custom_id: str, answer: BatchAnswer) -> bytes:
 
 
 def failed(error: UnreadableLine, number: int) -> bytes:
-    """The line for one that is no request, whose number in its file is told."""
+    """The line for an invalid request; it tells the request's line number."""
     told = {"code": "invalid_request", "message": f"line {number}: {error}"}
     return _line(error.custom_id, None, told)
 
@@ -95,7 +95,7 @@ def _custom_id(line: bytes) -> str | None:
 
 
 def _is_streamed(body: msgspec.Raw) -> bool:
-    """Not where the body is none: the API says better what is wrong with it."""
+    """False where the body cannot be read: the API's error explains it better."""
     try:
         return msgspec.json.decode(body, type=_Streamed).stream is True
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

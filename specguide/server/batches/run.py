@@ -1,4 +1,4 @@
-"""Owns a run over a batch: the engine's process, and the requests that are under way."""
+"""Owns a batch's run: the engine's process, and the requests that are under way."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from specguide.server.processes.core_process import CoreProcess
 from specguide.server.processes.plans import ServicePlan
 
 _AT_ONCE = 2
-"""Requests under way for each that the engine runs, so that none of its slots waits for one."""
+"""Requests under way per slot of the engine, so that no slot waits for a request."""
 _NO_LIMIT = 1 << 31
 _URLS = tuple(api.path for api in APIS)
 _ANYWHERE = "http://batch"
-"""Requests need a host, though nobody asks for it."""
+"""Host of the requests; they need one, though nothing connects to it."""
 
 
 @dataclass
 class BatchCounts:
     """Lines so far.
 
-    num_answered: that were answered with what they asked for
-    num_refused:  that were answered with an error, or are no request
+    num_answered: lines that were answered successfully
+    num_refused:  lines that were answered with an error, or are not a request
     """
 
     num_answered: int = 0
@@ -59,14 +59,15 @@ def run_batch(
     tell: Callable[[str], None],
     done: Callable[[], object],
 ) -> BatchCounts:
-    """Answer each line of a file, in the order in which answers come.
+    """Answer each line of a file; answers are written in the order in which they come.
 
-    requests, answers: lines as `lines` has them; each answer is written as soon as it is there
-    tell: called with what an operator should know
-    done: called behind each answer
+    requests, answers: lines as `lines` defines them; each answer is written at once
+    tell: called with messages for the operator
+    done: called after each answer
 
-    Raises what the engine could not be started for, and EngineError where its process ends before
-    all are answered: lines under way then have that as their answer, and no further one is read.
+    Raises the error that keeps the engine from starting, and EngineError where its process ends
+    before all lines are answered: lines under way then get that error as their answer, and no more
+    lines are read.
     """
     server = replace(plan.server, max_waiting=_NO_LIMIT)
     batch = _Batch(requests, answers, done)
@@ -74,7 +75,7 @@ def run_batch(
 
 
 class _Batch:
-    """Lines on their way through the application. requests, answers, done: as of `run_batch`"""
+    """Lines on their way through the application. requests, answers, done: see `run_batch`"""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO, done: Callable[[], object]) -> None:
         self._requests, self._answers, self._done = requests, answers, done
@@ -83,7 +84,7 @@ class _Batch:
         self._num_lines = 0
 
     async def run(self, plan: ServicePlan, tell: Callable[[str], None]) -> BatchCounts:
-        """As `run_batch`."""
+        """See `run_batch`."""
         core = CoreProcess(plan)
         try:
             facts = await core.ready(lambda end: engine.disconnect(end))
@@ -110,7 +111,7 @@ class _Batch:
                 task.add_done_callback(lambda _: room.release())
 
     async def _next_line(self) -> bytes:
-        """The next line that is not empty; nothing at the file's end."""
+        """The next line that is not blank; empty at the file's end."""
         line = b" "
         while line.isspace():
             line = await asyncio.to_thread(self._requests.readline)

@@ -1,5 +1,5 @@
-"""Owns what all bodies of requests have in common: nulls, fields that are known and not honoured,
-and those that nobody knows."""
+"""Owns the base of all request bodies: it handles nulls, known fields that are not honoured, and
+unknown fields."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_UNKNOWN = 64
 
 @cache
 def _known(kind: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """Fields as a client names them."""
+    """The fields by the names that clients use."""
     return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
 @cache
 def _integers(kind: type[BaseModel]) -> frozenset[str]:
-    """Fields that may be an integer and no other number, as a client names them."""
+    """The fields that may be an integer but no other number, by the names that clients use."""
     kinds = {
         name: set(get_args(field.annotation)) or {field.annotation}
         for name, field in _known(kind).items()
@@ -33,21 +33,22 @@ def _integers(kind: type[BaseModel]) -> frozenset[str]:
 
 
 def _as_integer(value: Any) -> Any:
-    """A whole number as an int: clients that divide write 512.0. Anything else, as it is."""
+    """A whole number as an int, since clients that divide write 512.0; any other value
+    unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def given(fields: Mapping[str, Any], name: str, default: Any) -> Any:
-    """What is said of an object in a body that is read by hand. A null stands for a field that is
+    """A field's value in an object of a body that is read by hand. A null counts as a field that is
     left out."""
     value = fields.get(name)
     return default if value is None else value
 
 
 class Body(BaseModel):
-    """A body, or a part of one. A null stands for a field that is left out, and 512.0 for 512.
+    """A body, or a part of one. A null counts as a field that is left out, and 512.0 as 512.
 
-    beside: fields that are known and not honoured
+    beside: known fields that are not honoured
     """
 
     model_config = ConfigDict(strict=True)
@@ -56,7 +57,7 @@ class Body(BaseModel):
 
     @property
     def is_quick(self) -> bool:
-        """What it means is found out in no time, if it is not long."""
+        """Whether parsing a short body of this kind takes almost no time."""
         return False
 
     @model_validator(mode="wrap")
@@ -92,7 +93,7 @@ class Body(BaseModel):
                 raise PydanticCustomError("field", "{name} is not supported: {why}", told)
 
     def unknown_fields(self, place: str = "") -> Iterator[str]:
-        """Fields that nobody knows, as a client would name them. place: before each name"""
+        """The unknown fields by the names that clients use. place: put before each name"""
         for name in self._unknown:
             yield place + name
         for name, value in self.__dict__.items():

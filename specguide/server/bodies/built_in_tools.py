@@ -1,4 +1,4 @@
-"""Owns which tools OpenAI runs by itself: here they are never called.
+"""Owns the list of tools that OpenAI runs itself; they are never called here.
 
 Source: OpenAI, "Responses" (platform.openai.com/docs/api-reference/responses): tools.
 """
@@ -29,7 +29,7 @@ Definition = Mapping[str, Any]
 
 
 def is_run_elsewhere(tool: Definition) -> bool:
-    """Whether OpenAI has this tool built in, in one of its versions."""
+    """Whether this is one of OpenAI's built-in tools, in any of its versions."""
     kind = tool.get("type")
     return isinstance(kind, str) and (
         kind in _RUN_ELSEWHERE or kind.startswith("web_search_preview_")

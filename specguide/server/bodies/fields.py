@@ -1,10 +1,10 @@
-"""Owns what becomes of fields that no body honours: which change nothing here, and which are
+"""Owns the known fields that no body honours: those that change nothing here, and those that are
 refused since they would.
 
-All others are unknown: taken, and told to the client, or refused with `strict_fields`.
+All other fields are unknown: they are accepted and reported to the client, or refused with
+`strict_fields`.
 
-A field that is null is as if it were not there. Honoured are the fields of the bodies in
-`requests`.
+A null field counts as left out. The honoured fields are those of the bodies in `requests`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class NoEffect:
-    """Taken, whatever it says, since the output cannot depend on it. why: in words"""
+    """Accepted with any value, since the output cannot depend on it. why: the reason, in words"""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Refused by its name. why: and what to do; unless: values that ask for nothing"""
+    """Refused by its name. why: the reason, and what to do; unless: values that change nothing"""
 
     why: str
     unless: tuple[Any, ...] = ()
 
     def takes(self, value: Any) -> bool:
-        """Whether a value asks for nothing."""
+        """Whether a value changes nothing, and is accepted."""
         return any(type(value) is type(one) and value == one for one in self.unless)
 
 

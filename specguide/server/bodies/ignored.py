@@ -1,4 +1,5 @@
-"""Owns the fields of requests that nobody knows: told to each client, logged once, or refused."""
+"""Owns the handling of unknown fields in requests: they are reported to each client and logged
+once, or refused."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class UnknownFields:
         self._logged = set[tuple[str, str]]()
 
     def check(self, body: Body) -> None:
-        """Raises InvalidParams for a body that has some, where they are refused."""
+        """Raises InvalidParams for a body with unknown fields, where they are refused."""
         for name in islice(body.unknown_fields(), _MOST_TOLD):
             told = name.encode(errors="replace").decode()
             if self._is_strict:
@@ -44,7 +45,7 @@ class UnknownFields:
 
 
 def ignored_header(body: Body) -> dict[str, str]:
-    """The header that names them, as URLs spell names; none where there are none."""
+    """The header with the unknown fields' names, URL-encoded; empty where there are none."""
     names = [
         quote(name[:_MOST_CHARS], safe=".[]", errors="replace") or '""'
         for name in islice(body.unknown_fields(), _MOST_TOLD)

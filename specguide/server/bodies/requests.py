@@ -1,4 +1,4 @@
-"""Owns the request bodies of the API, each with the fields that are honoured."""
+"""Owns the request bodies of OpenAI's APIs, each with the fields that are honoured."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from specguide.server.http.request_ids import RequestId
 
 
 class StreamOptions(Body):
-    """include_usage:          a last chunk says how many tokens there were
-    continuous_usage_stats: with it, so does each chunk
-    """
+    """include_usage:          a last chunk has the number of tokens
+    continuous_usage_stats: with it, each chunk has that number too"""
 
     beside = fields.STREAM_OPTIONS
     include_usage: bool = False
@@ -33,19 +32,19 @@ class StreamOptions(Body):
 
 
 class EventOptions(Body):
-    """Options of a stream of events, which always tells the usage."""
+    """Options of a stream of events, which always has the usage."""
 
     beside = fields.STREAM_OPTIONS
 
 
 class ToldFields(Body):
-    """What chat and completions tell of their tokens.
+    """Details of their tokens that chat and completions can return.
 
-    request_id:       what the answer's id ends with; this and what follows is vLLM's
-    return_token_ids: tell the ids of prompts and outputs
-    return_tokens_as_token_ids: of scored tokens, tell token_id:N in place of the text
-    prompt_logprobs:  tell the scores of the prompt's tokens, with so many of the likeliest
-    return_spans:     tell which tokens are of which field, see OutputSpan
+    request_id:       the end of the answer's id; this and the following fields are vLLM's
+    return_token_ids: return the ids of prompts and outputs
+    return_tokens_as_token_ids: write scored tokens as token_id:N instead of their text
+    prompt_logprobs:  return the scores of the prompt's tokens, with this many of the likeliest
+    return_spans:     return the field to which each token belongs, see OutputSpan
     """
 
     request_id: RequestId | None = None
@@ -55,7 +54,7 @@ class ToldFields(Body):
     return_spans: bool = False
 
     def check_whole(self, stream: bool | None) -> None:
-        """Raises InvalidParams for what is not told in a stream."""
+        """Raises InvalidParams for a field that a stream cannot honour."""
         if stream and self.prompt_logprobs is not None:
             raise InvalidParams(
                 "prompt_logprobs cannot be streamed: leave prompt_logprobs or stream out",
@@ -67,8 +66,8 @@ class ChatRequest(ToldFields, ContinuedFields, TurnFields):
     """/v1/chat/completions.
 
     functions, function_call: the old names of tools and tool_choice
-    echo: vLLM's: tell the last message again, where it is an assistant's
-    return_prompt_text: vLLM's: tell what the chat template makes of the conversation
+    echo: vLLM's: repeat the last message, if it is the assistant's
+    return_prompt_text: vLLM's: return the text that the chat template makes of the conversation
     """
 
     beside = fields.CHAT
@@ -99,8 +98,8 @@ class TextConfig(Body):
 
 
 class ResponsesRequest(TurnFields):
-    """/v1/responses. metadata and the fields after it are told again, and nothing else is done with
-    them."""
+    """/v1/responses. metadata and the fields after it are repeated in the answer, and not used
+    otherwise."""
 
     beside = fields.RESPONSES
     input: str | Values[dict[str, Any]]
@@ -115,7 +114,7 @@ class ResponsesRequest(TurnFields):
     prompt_cache_key: str | None = None
 
     def unknown_fields(self, place: str = "") -> Iterator[str]:
-        """The unknown fields, with tools that are run elsewhere, which are never called here."""
+        """The unknown fields, and tools that OpenAI runs itself, which are never called here."""
         yield from super().unknown_fields(place)
         for index, tool in enumerate(self.tools or ()):
             if is_run_elsewhere(tool):
@@ -129,7 +128,8 @@ _QUICK_FIELDS = frozenset(
         "request_id",
     }
 )
-"""Fields of completions that hold numbers and switches: a body of no others is read in no time."""
+"""Fields of completions that hold numbers and switches: a body with no others is parsed in almost
+no time."""
 
 
 class CompletionRequest(ToldFields, SamplingFields):
@@ -148,13 +148,14 @@ class CompletionRequest(ToldFields, SamplingFields):
 
     @property
     def is_quick(self) -> bool:
-        """A prompt of token ids, and nothing that is read as a grammar or a text."""
+        """A body with a prompt of token ids, and without anything that is read as a grammar or a
+        text."""
         is_ids = isinstance(self.prompt, list) and isinstance(next(iter(self.prompt), 0), int)
         return is_ids and self.model_fields_set <= _QUICK_FIELDS
 
 
 class TokenizeRequest(ContinuedFields):
-    """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
+    """/tokenize: a prompt or messages. return_token_strs: return each token's text, too"""
 
     beside = fields.TOKENIZE
     model: str | None = None

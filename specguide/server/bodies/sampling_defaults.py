@@ -1,4 +1,4 @@
-"""Owns how requests are sampled that do not say it themselves."""
+"""Owns the defaults for sampling that a model's generation_config.json recommends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FIELDS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def sampling_defaults(config: ServerConfig, model: str | Path | None) -> Mapping[str, Any]:
-    """What the model's generation_config.json recommends of `params_of`; nothing where the defaults
-    are to be OpenAI's. Raises CheckpointError for values that there cannot be."""
+    """The values that the model's generation_config.json recommends, for `params_of`; empty where
+    the defaults should be OpenAI's. Raises CheckpointError for invalid values."""
     path = target_folder(model) / "generation_config.json"
     if config.sampling_defaults == "openai" or not is_file(path):
         return {}

@@ -1,5 +1,5 @@
-"""Owns the fields of request bodies that several endpoints have: those of OpenAI, and of vLLM and
-SGLang for those who come from there."""
+"""Owns the fields of request bodies that several endpoints have: OpenAI's, and those of vLLM and
+SGLang for clients written for these."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from specguide.server.bodies.base_body import Body
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
-"""A list of which only the first wrong value is told: a long one may have as many as it has
+"""A list that is validated up to its first wrong value: a long list may have as many errors as
 values."""
 
 
 class StructuredOutputs(Body):
-    """What an output must match, as in vLLM; one of them.
+    """The guide in vLLM's form; only one of the first six fields may be given.
 
-    disable_additional_properties: objects of a JSON schema have no properties but those that it
+    disable_additional_properties: objects of a JSON schema have no properties except those that it
                                    names, unless it says otherwise
     """
 
@@ -37,7 +37,7 @@ class StructuredOutputs(Body):
 
 
 class SpeculationFields(Body):
-    """What the request takes of the server's drafts, see Speculation."""
+    """How the request uses the server's drafts, see Speculation."""
 
     num_draft_tokens: int | None = None
     num_forced_tokens: int | None = None
@@ -45,14 +45,15 @@ class SpeculationFields(Body):
 
 
 class GeneratingBody(Body):
-    """What asks for an answer, whoever's API it is. model: None or "": the one that is served"""
+    """The fields of every generating request, in any vendor's API. model: None or "" is the served
+    one"""
 
     model: str | None = None
     stream: bool | None = False
 
 
 class SamplingFields(GeneratingBody):
-    """What all of OpenAI's endpoints that generate have in common."""
+    """The fields that all of OpenAI's generating endpoints have in common."""
 
     temperature: float | None = 1.0
     top_p: float | None = 1.0
@@ -88,9 +89,10 @@ class SamplingFields(GeneratingBody):
     key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, defaults: Mapping[str, Any], **values: Any) -> SamplingParams:
-        """The sampling parameters, with `values` beside. Raises InvalidParams.
+        """The sampling parameters, including `values`. Raises InvalidParams.
 
-        defaults: of what is left out, where they are not OpenAI's; a faithful request has none
+        defaults: for fields that are left out, where they are not OpenAI's; a faithful request has
+                  none
         """
         defaults = {} if self.faithful else defaults
         given = {name: getattr(self, name) for name in _SAMPLING}
@@ -103,8 +105,8 @@ class SamplingFields(GeneratingBody):
 
 
 def params_of(values: Mapping[str, Any]) -> SamplingParams:
-    """SamplingParams of the values that are not None. As others have it, a top_p of 0 is the
-    likeliest token alone. Raises InvalidParams."""
+    """SamplingParams of the values that are not None. A top_p of 0 keeps only the likeliest token,
+    as in other servers. Raises InvalidParams."""
     stated = {name: value for name, value in values.items() if value is not None}
     if stated.get("top_p") == 0:
         stated["top_p"] = LEAST_TOP_P
@@ -133,7 +135,7 @@ _SAMPLING = (
 
 
 def _stop_strings(stop: str | list[str] | None) -> list[str]:
-    """The stop strings that can stop anything: no empty ones."""
+    """The stop strings without empty ones, which stop nothing."""
     return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
 
 
@@ -147,10 +149,10 @@ class NamedSchema(Body):
 
 
 class ResponseFormat(Body):
-    """OpenAI's `response_format`, and vLLM's and SGLang's further types of it.
+    """OpenAI's `response_format`, with further types of vLLM and SGLang.
 
-    schema: of a json_object, as others than OpenAI have it
-    structures, triggers, at_least_one: of a structural_tag, in its older form
+    schema: of type json_object, which has one in other engines
+    structures, triggers, at_least_one: of type structural_tag, in its older form
     """
 
     type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
@@ -166,12 +168,12 @@ class ResponseFormat(Body):
 
 
 class TemplateFields(Body):
-    """What is said of the way from a conversation to a prompt.
+    """How a conversation becomes a prompt.
 
     chat_template_kwargs: variables of the template; those that it does not read are left out
-    chat_template:        to take instead of the model's, where the server lets clients send one
-    allow_special_tokens: special tokens that the messages spell are what they are, not text; None:
-                          as the server has it
+    chat_template:        a template to use instead of the model's, where the server allows that
+    allow_special_tokens: special tokens that the messages spell become these tokens, not text;
+                          None: as the server is configured
     """
 
     chat_template_kwargs: dict[str, Any] | None = None
@@ -180,10 +182,10 @@ class TemplateFields(Body):
 
 
 class ContinuedFields(TemplateFields):
-    """Of conversations whose answer may be begun, as with vLLM.
+    """How the answer to a conversation begins, as in vLLM.
 
     add_generation_prompt:  the template begins a new answer
-    continue_final_message: the last message is an answer that is begun
+    continue_final_message: the last message is the beginning of the answer
     """
 
     add_generation_prompt: bool = True
@@ -191,7 +193,7 @@ class ContinuedFields(TemplateFields):
 
 
 class ReasoningConfig(Body):
-    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+    """OpenAI's `reasoning`. There are no summaries: the reasoning is returned as it is."""
 
     beside = fields.REASONING
     effort: str | None = None
@@ -201,14 +203,14 @@ class ReasoningConfig(Body):
 
 
 class TurnFields(TemplateFields, SamplingFields):
-    """What the endpoints that answer a conversation have in common.
+    """The fields that the endpoints for conversations have in common.
 
-    reasoning:             OpenAI's of responses; SGLang and others have it in chat, too
-    reasoning_effort:      OpenAI's of chat; "none": the model does not think before it answers
-    max_reasoning_tokens:  after so many tokens of reasoning it has to end
+    reasoning:             OpenAI's field of responses; SGLang and others have it in chat, too
+    reasoning_effort:      OpenAI's field of chat; "none": the model does not reason before it
+                           answers
+    max_reasoning_tokens:  number of tokens after which reasoning has to end
     thinking_token_budget: the same, by vLLM's name; -1: no bound
-    include_reasoning:     tell what the model thinks; else no ids and scores of tokens are told
-                           either, where it thinks
+    include_reasoning:     return the reasoning; else ids and scores of its tokens are left out, too
     """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
@@ -222,18 +224,18 @@ class TurnFields(TemplateFields, SamplingFields):
     include_reasoning: bool = True
 
     def reasoning_bound(self) -> int | None:
-        """Tokens after which reasoning has to end; None: no bound."""
+        """Number of tokens after which reasoning has to end; None: no bound."""
         if self.max_reasoning_tokens is not None:
             return self.max_reasoning_tokens
         return None if self.thinking_token_budget == -1 else self.thinking_token_budget
 
     def effort(self) -> str | None:
-        """How much the model is to think before it answers; None: as it does by itself."""
+        """How much the model should reason before it answers; None: the model's default."""
         said = self._said_effort()
         return self.reasoning_effort if said is None else said
 
     def effort_field(self) -> str:
-        """The field in which the effort is said."""
+        """The field that has the effort."""
         return "reasoning_effort" if self._said_effort() is None else "reasoning.effort"
 
     def _said_effort(self) -> str | None:

@@ -1,8 +1,8 @@
-"""HTTP as every route has it, whatever it is asked for.
+"""The parts of HTTP that all routes share.
 
-Begin with `errors`: what goes wrong is an ApiError, told by `error_answers` where no route does. On
+Begin with `errors`: every error is an ApiError, which `error_answers` sends where no route does. On
 its way in, a request passes `connection` (with `h11_connection` and `tls`), `middleware` (with
-`body_room`) and `json_body`, which makes values of bytes. `clients` says who asks, and
-`request_ids` what a request is called. `request_log`, `tracing` and `metrics`, with `figures`, tell
-what became of it.
+`body_room`) and `json_body`, which parses bodies. `clients` says which client asks, and
+`request_ids` names each request. `request_log`, `tracing` and `metrics`, with `figures`, report its
+outcome.
 """

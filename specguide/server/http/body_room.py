@@ -1,5 +1,5 @@
-"""Owns the room for bodies: how many bytes all of them together may hold, and which one gives way
-when it is full."""
+"""Owns the room for bodies: the bytes that all of them together may hold, and the choice of the one
+that is refused when the room is full."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from specguide.server.http.errors import ApiError, Refusal
 
 FREE_BYTES = 1 << 16
-"""First bytes of each body that take no room: its connection holds as many anyway, and small
+"""First bytes of each body that take no room: its connection buffers as many anyway, and small
 requests never meet a full room."""
 
 
 class HeldBody:
-    """A body that is being read, or whose request is being worked on.
+    """A body that is being received, or whose request is being processed.
 
-    num_bytes: of it that take room
-    is_whole:  its last byte is there; it does not give way any more
-    refused:   done once it must give way, with what its client is told
+    num_bytes: its bytes that take room
+    is_whole:  its last byte has come; it is not refused any more
+    refused:   done once it is refused, with the error for its client
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,12 @@ class HeldBody:
 
 
 class BodyRoom:
-    """Room for the bytes of all bodies. Where there is too little, the largest one that is still on
-    its way gives way.
+    """Room for the bytes of all bodies. When it is full, the largest body that is still being
+    received is refused.
 
-    So bodies that come slowly hold up nobody but each other. Of one event loop's thread alone.
+    So bodies that come slowly delay only each other. Used only by one event loop's thread.
 
-    closed_by: why no body is taken any more; None while they are
+    closed_by: the reason why no body is accepted any more; None while they are
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -44,7 +44,7 @@ class BodyRoom:
 
     @contextmanager
     def body(self) -> Iterator[HeldBody]:
-        """A body, which is in the room until this is left, or `leave` is called."""
+        """A context in which a body is in the room, unless `leave` is called before its end."""
         body = HeldBody()
         self._bodies.add(body)
         try:
@@ -53,8 +53,8 @@ class BodyRoom:
             self.leave(body)
 
     def grow(self, body: HeldBody, num_bytes: int) -> None:
-        """The body has got so many bytes more; one of all bodies may be refused for it, itself
-        included."""
+        """Add bytes that the body has received. This may cause a body to be refused, possibly this
+        one."""
         if body not in self._bodies:
             return
         body.num_read += num_bytes
@@ -65,13 +65,13 @@ class BodyRoom:
             self._refuse(max(self._unread(), key=lambda one: one.num_bytes), self._full())
 
     def leave(self, body: HeldBody) -> None:
-        """The body is not held any more."""
+        """Remove the body from the room."""
         if body in self._bodies:
             self._bodies.remove(body)
             self._num_bytes -= body.num_bytes
 
     def close(self, cause: ApiError) -> None:
-        """Refuse those that are on their way, and all that are yet to come."""
+        """Refuse the bodies that are being received, and all later ones."""
         self.closed_by = Refusal(cause, closes=True)
         for body in self._unread():
             self._refuse(body, self.closed_by)

@@ -1,4 +1,4 @@
-"""Owns who asks: the name by which clients that wait take turns."""
+"""Owns the names of clients, by which waiting clients take turns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from specguide.server.config import ServerConfig
 
 
 def api_key(headers: Mapping[str, str]) -> str:
-    """What `Authorization: Bearer` says, or else `x-api-key`."""
+    """The key in `Authorization: Bearer`, or else in `x-api-key`."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
 def client_of(request: Request, config: ServerConfig) -> str:
-    """What the header says that names clients, else one name for each API key, from which nobody
-    learns the key; none where nobody needs a key."""
+    """A name made from the header that names clients, or else from the API key, which cannot be
+    recovered from it; empty where no key is needed."""
     named = config.client_header and request.headers.get(config.client_header)
     if named:
         return f"header {_digest(named.encode())}"
@@ -28,5 +28,5 @@ def client_of(request: Request, config: ServerConfig) -> str:
 
 
 def _digest(name: bytes) -> str:
-    """A digest of the name, of a length that clients do not choose."""
+    """A digest of the name, whose length does not depend on the client."""
     return blake2b(name, digest_size=12).hexdigest()

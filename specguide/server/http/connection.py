@@ -1,5 +1,5 @@
-"""Owns a connection's bounds: how many there are, how long one may send no header or leave an
-answer unread, and what becomes of one whose client has sent all it will."""
+"""Owns the bounds of connections: their number, the longest waits for a header and for a client
+that reads its answer, and the handling of clients that have closed their sending side."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from specguide.server.http.middleware import Cancellable
 from specguide.server.http.request_log import AccessLog
 from specguide.server.http.tls import tls_options
 
-_LOOKS = 4  # in the time of the shortest bound
+_LOOKS = 4  # looks within the shortest bound
 _UNREAD_BYTES = 1 << 17
-"""Most bytes of an answer in the socket's buffer; else the kernel takes up to some MB before
-anybody notices an absent reader."""
+"""Most bytes of an answer in the socket's buffer; else the kernel takes up to some MB before an
+absent reader is noticed."""
 _MOST_HEADER_BYTES = 64 << 10
-"""uvicorn's own bound, where its configuration has none."""
+"""uvicorn's own bound, for a configuration without one."""
 _PROBE_S = 0.1
-"""Time between looks whether a client that sends nothing more is still there."""
+"""Time between checks whether a client that sends nothing more is still there, seconds."""
 _OTHER_FILES = 64
-"""Files that a front has open beside its connections, and one connection too many until it is
-refused."""
+"""Files that a front has open besides its connections, including one connection too many until it
+is refused."""
 _LOGGER = logging.getLogger(__name__)
 
 
 def most_connections(wanted: int) -> int:
-    """As many of them as this process may have open, for which its limit of open files is raised
-    as far as it can be. Beyond that limit connections would be cut, and nobody be told."""
+    """The number of connections that this process can have open, at most `wanted`. Raises its limit
+    of open files as far as possible: beyond that limit connections would be cut without an
+    answer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHER_FILES
-    if 0 <= soft < needed:  # none is a negative number
+    if 0 <= soft < needed:  # a negative number means no limit
         soft = needed if hard < 0 else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft < 0 or soft >= needed:
@@ -69,9 +70,9 @@ def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicor
 
 
 class BoundedConnection(H11Protocol):
-    """uvicorn's connection, which by itself waits for ever for a header and for a reader.
+    """uvicorn's connection, which itself has no bound for the wait for a header or for a reader.
 
-    answers: counts those that are given here, before there is a request
+    answers: counts the answers that are given here, before there is a request
     """
 
     conn: HttpConnection
@@ -82,7 +83,7 @@ class BoundedConnection(H11Protocol):
         super().__init__(*args, **kwargs)
         most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
         self.conn = HttpConnection(h11.SERVER, most_bytes)
-        self.access_log = False  # AccessLog has them all
+        self.access_log = False  # AccessLog writes them all
         self._limits, self._answers = limits, answers
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0
@@ -91,7 +92,7 @@ class BoundedConnection(H11Protocol):
         self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuses one too many."""
+        """Refuses a connection beyond the bound."""
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES
@@ -110,8 +111,8 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends nothing more. True, and the connection stays open, where it may wait for
-        an answer; with TLS there is no such state."""
+        """The client sends nothing more. Returns True, so that the connection stays open, where the
+        client may wait for an answer; with TLS there is no such state."""
         if self.transport.get_extra_info("sslcontext") is not None:
             return False
         if self._is_half_closed:
@@ -127,7 +128,8 @@ class BoundedConnection(H11Protocol):
         return True
 
     def send_400_response(self, msg: str) -> None:
-        """Tells a client why what it sends is no HTTP, unless its request was answered before."""
+        """Tells a client why its bytes are not valid HTTP, unless its request has been answered
+        already."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             error = _no_http(self.conn.fault)
             if self.cycle is None or self.cycle.response_complete:
@@ -138,21 +140,21 @@ class BoundedConnection(H11Protocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Says nothing: an offer of another protocol is answered in this one, and some clients, as
-        Java's, make one with each request."""
+        """Logs nothing: an offer of another protocol is answered in HTTP/1.1, and some clients,
+        such as Java's, make one with each request."""
 
     def on_response_complete(self) -> None:
-        """Goes on to the next request, or ends where there is none and will be none."""
+        """Goes on to the next request, or closes the connection where no further one can come."""
         super().on_response_complete()
         if self._is_half_closed and (self.cycle.response_complete or self.cycle.more_body):
             self.transport.close()
 
     def _probe(self) -> None:
-        """Whether the client has left for good, as what was written to it has found out: its
-        request is cancelled.
+        """Cancels the request of a client that has left for good, which the socket's error shows
+        after a failed write.
 
-        To have left and to send nothing more look alike until something is written, and a
-        half-closed socket is not watched by the event loop.
+        A client that has left and one that only sends nothing more look alike until something is
+        written, and the event loop does not watch a half-closed socket.
         """
         if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.transport.abort()

@@ -1,5 +1,5 @@
-"""Owns what is answered where no route does: to what middleware refuses, and to errors that nobody
-foresaw."""
+"""Owns the answers to errors that no route handles: refusals by middleware, and unforeseen
+errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ErrorAnswers:
-    """ASGI middleware. Answers what those behind it raise, and logs what nobody foresaw. An answer
-    that has begun ends with its connection.
+    """ASGI middleware. Answers the errors raised behind it, and logs the unforeseen ones. If an
+    answer has begun already, the connection is closed.
 
-    body_of: by the path that was asked
+    body_of: gives the form of errors for the requested path
     """
 
     def __init__(self, app: ASGIApp, body_of: Callable[[str], ErrorWriter]) -> None:

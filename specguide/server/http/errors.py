@@ -1,4 +1,4 @@
-"""Owns how errors are told over HTTP: OpenAI's error objects and their status codes."""
+"""Owns errors as HTTP answers: OpenAI's error objects and their status codes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ _ANSWERS: dict[type[Any], tuple[int, str, str, int | None]] = {
     EngineError: (503, "server_error", "engine_failed", None),
     SpecguideError: (500, "server_error", "request_failed", None),
 }
-"""Status, kind, code, and seconds after which to come back, of errors that no user has made."""
+"""Status, kind, code, and seconds until the client should try again, for errors that are not the
+user's mistake."""
 _MAX_CHARS = 2000
 
 
 class ErrorObject(BaseModel):
-    """OpenAI's error object. param: the field that is wrong"""
+    """OpenAI's error object. param: the wrong field"""
 
     message: str
     type: str
@@ -45,7 +46,7 @@ class ErrorObject(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every error answer."""
 
     error: ErrorObject
 
@@ -71,16 +72,16 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     500: {"model": ErrorBody, "description": "The request, or the server, failed"},
     "4XX": {"model": ErrorBody, "description": "Any other refusal"},
 }
-"""What OpenAPI says of the errors of an endpoint."""
+"""The errors of an endpoint, for OpenAPI."""
 
 
 def refusals(error: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """The same of an endpoint whose errors are of another vendor's shape."""
+    """The same for an endpoint of another vendor, whose errors have another form."""
     return {status: {**told, "model": error} for status, told in RESPONSES.items()}
 
 
 class ApiError(Exception):
-    """An answer with an error. status: of HTTP; kind, param, code: as OpenAI has them"""
+    """An error that is answered. status: of HTTP; kind, param, code: as in OpenAI's error object"""
 
     def __init__(
         self,
@@ -100,8 +101,8 @@ class ApiError(Exception):
 
     @classmethod
     def of(cls, error: SpecguideError, param: str | None = None) -> ApiError:
-        """What an error of the engine is to a client. param: the field that is wrong, where the
-        error does not say"""
+        """The answer for an error of the engine. param: the wrong field, where the error does not
+        name it"""
         if isinstance(error, UserError):
             code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
             param = error.param if param is None else param
@@ -117,7 +118,7 @@ class ApiError(Exception):
 
     @classmethod
     def client_left(cls) -> ApiError:
-        """An answer for the counts; nobody reads it."""
+        """An error for the counts only; nobody reads it."""
         return cls(499, "the client has left")
 
     @classmethod
@@ -142,8 +143,8 @@ class ApiError(Exception):
         )
 
     def body(self) -> dict[str, Any]:
-        """OpenAI's error object; halves of surrogate pairs, which a request may be wrong about, are
-        told as "?"."""
+        """OpenAI's error object. Lone surrogates, which the message may quote from a request,
+        become "?"."""
         return {
             "error": {
                 "message": _told(str(self)),
@@ -161,8 +162,8 @@ class ApiError(Exception):
     ) -> JSONResponse:
         """The response to send.
 
-        body_of: what it is in the API that was asked
-        closes:  the connection too, as where a body is not read to its end
+        body_of: the form of errors in the API of the request
+        closes:  also close the connection, such as when a body is not read to its end
         """
         headers = {"Connection": "close"} if closes else {}
         if self.retry_after_s is not None:
@@ -171,14 +172,14 @@ class ApiError(Exception):
 
 
 ErrorWriter = Callable[[ApiError], dict[str, Any]]
-"""What an error is on the wire, in the words of an API."""
+"""Writes an error in the form of an API."""
 
 
 class Refusal(HTTPException):
-    """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the
-    connection too
+    """An ApiError that can be raised while a body is read, since FastAPI passes HTTPException on.
+    closes: also close the connection
 
-    error: what it is to the client
+    error: the ApiError
     """
 
     def __init__(self, error: ApiError, *, closes: bool = False) -> None:
@@ -186,7 +187,7 @@ class Refusal(HTTPException):
         self.error, self._closes = error, closes
 
     def response(self, body_of: ErrorWriter = ApiError.body) -> JSONResponse:
-        """The response to send, as ApiError's."""
+        """The response to send, see ApiError."""
         return self.error.response(body_of, closes=self._closes)
 
 

@@ -1,5 +1,4 @@
-"""Owns which of an engine's figures Prometheus is told, and what vLLM calls those that mean the
-same there."""
+"""Owns the engine's figures for Prometheus, and vLLM's names for those that mean the same there."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from specguide.engine.stats import EngineStats
 class Figure:
     """A number of EngineStats.
 
-    name: behind "specguide_"; a counter's gets "_total"
-    vllm: behind "vllm:"; None: it has no such figure
+    name: follows "specguide_"; a counter's also gets "_total"
+    vllm: follows "vllm:"; None: vLLM has no such figure
     """
 
     name: str
@@ -29,7 +28,7 @@ class Figure:
 class Times:
     """A histogram of EngineStats.latency; name and vllm as in Figure.
 
-    key: in EngineStats.latency
+    key: its key in EngineStats.latency
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Owns HTTP/1.1 on the wire where h11 and uvicorn leave something to do: heads of requests as RFC
-9112 asks, and chunks of answers, of which there is one for each token."""
+"""Owns HTTP/1.1 on the wire where h11 and uvicorn fall short: reading heads of requests as RFC 9112
+asks, and fast writing of an answer's chunks, one for each token."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ _CLOSE = (b"connection", b"close")
 
 
 class HttpConnection(h11.Connection):
-    """h11's connection, but for four things. `fault` is what was wrong with what is no HTTP.
+    """h11's connection, with four differences. `fault` is the error in bytes that are not valid
+    HTTP.
 
-    Empty lines before a request are nothing: some clients end a body with one (section 2.2). A
-    target in absolute form is the same as one in origin form (section 3.2.2). A body that is framed
-    twice, as smuggled requests are, is the connection's last (section 6.1). A chunk is framed
-    without h11's rules for events: data behind data changes no state (section 7.1).
+    Empty lines before a request are skipped: some clients end a body with one (section 2.2). A
+    target in absolute form is read as one in origin form (section 3.2.2). A body with two framings,
+    which request smuggling uses, is the connection's last (section 6.1). A data chunk is framed
+    without h11's checks, since data after data changes no state (section 7.1).
     """
 
     fault: h11.RemoteProtocolError | None = None
     _is_chunked = False
 
     def next_event(self) -> Any:
-        """As h11.Connection.next_event."""
+        """See h11.Connection.next_event."""
         if self.their_state is h11.IDLE:
             self._skip_empty_lines()
         try:
@@ -48,7 +49,7 @@ class HttpConnection(h11.Connection):
         self._receive_buffer.maybe_extract_at_most(len(come) - len(come.lstrip(b"\r\n")))
 
     def send(self, event: Any) -> Any:
-        """As h11.Connection.send."""
+        """See h11.Connection.send."""
         if self._is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
             return b"%x\r\n%b\r\n" % (len(event.data), event.data) if event.data else b""
         output = super().send(event)

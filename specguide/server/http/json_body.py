@@ -1,5 +1,5 @@
-"""Owns how a body becomes values: parsed aside, counted before anything looks at each, refused
-where it is too much."""
+"""Owns the parsing of bodies: in a thread unless they are short, with their values counted first,
+and refused where they are too many."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BOUNDS = {
     "logit_bias": "max_entries",
     "metadata": "max_entries",
 }
-"""Fields that hold several values, and the bounds of how many."""
+"""Fields that hold several values, each with the limit of their number."""
 
 
 class BodyRoute(APIRoute):
-    """A route whose body is held to the server's limits before it is validated."""
+    """A route that checks a body against the server's limits before it is validated."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -47,7 +47,7 @@ class CountedRequest(Request):
     the field."""
 
     async def body(self) -> bytes:
-        """Raises Refusal where the client leaves before its end."""
+        """Raises Refusal where the client leaves before the body's end."""
         try:
             return await super().body()
         except ClientDisconnect:
@@ -65,7 +65,7 @@ class CountedRequest(Request):
 
 
 def _parsed(body: bytes, config: ServerConfig) -> Any:
-    # parsing holds the interpreter
+    # parsing holds the GIL
     if body.count(b",") + body.count(b'"') // 2 > config.max_body_values:
         raise InvalidParams(
             f"the body has more than {config.max_body_values} values; make it smaller"
@@ -75,8 +75,8 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
     except RecursionError:
         raise InvalidParams("the body is nested too deeply") from None
     except json.JSONDecodeError:
-        raise  # which is told with its place
-    except ValueError as error:  # no UTF-8, or a number of thousands of digits
+        raise  # the caller's answer tells the position
+    except ValueError as error:  # not UTF-8, or a number of thousands of digits
         raise InvalidParams(f"the body is not JSON: {error}") from None
     if isinstance(values, dict):
         check_counts(values, config)
@@ -84,7 +84,7 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
 
 
 def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
-    """Raises InvalidParams for a field with more in it than the server takes."""
+    """Raises InvalidParams for a field with more values than the server takes."""
     for name, bound in _BOUNDS.items():
         value, most = values.get(name), getattr(config, bound)
         if isinstance(value, (list, dict)) and len(value) > most:
@@ -109,7 +109,7 @@ def _raised(bound: str) -> str:
 
 
 def _longest_text(words: Any) -> int:
-    """Characters of a text, or of the longest in a list; 0 where there is none."""
+    """Characters of a text, or of the longest text in a list; 0 where there is none."""
     listed = words if isinstance(words, list) else [words]
     return max((len(word) for word in listed if isinstance(word, str)), default=0)
 

@@ -1,5 +1,5 @@
-"""Owns what Prometheus is told: the engine's figures, read when they are asked for, and the status
-of HTTP answers."""
+"""Owns the metrics for Prometheus: the engine's figures, read at each scrape, and counts of HTTP
+answers by status."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from specguide.engine.stats import TRANSFERS, EngineStats, Histogram
 from specguide.server.config import COUNTS_FOLDER
 from specguide.server.http.figures import FIGURES, TIMES
 
-_ENGINE = "0"  # vLLM's label; here there is one
+_ENGINE = "0"  # vLLM's label; here there is only one engine
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 _COUNTS_BYTES = 1 << 18
-"""Bytes of a process's file of counts: more than all routes with all codes take."""
+"""Size of a process's file of counts, in bytes; enough for all routes with all status codes."""
 _OTHER = "other"
 _TOLD = "specguide.told"
 _LOGGER = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _LOGGER = logging.getLogger(__name__)
 class EngineCollector(Collector):
     """An engine's stats as metrics named specguide_…
 
-    names: "vllm": also as vLLM names those that mean the same
+    names: "vllm": also under vLLM's names, where they mean the same
     """
 
     def __init__(self, engine: ServedEngine, names: str = "specguide", model: str = "") -> None:
@@ -40,7 +40,7 @@ class EngineCollector(Collector):
         self._vllm_labels = {"model_name": model, "engine": _ENGINE}
 
     def collect(self) -> Iterator[Metric]:
-        """Called for each scrape."""
+        """The metrics of one scrape."""
         yield GaugeMetricFamily(
             "specguide_healthy",
             "1 while the server takes requests, else 0",
@@ -83,7 +83,7 @@ class EngineCollector(Collector):
 
 
 def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric]:
-    """Figures by our names, or, with these labels, by vLLM's."""
+    """Figures by our names, or, with vLLM's labels, by vLLM's."""
     names, values = [*vllm_labels], [*vllm_labels.values()]
     for figure in FIGURES:
         if name := _name(figure.name, figure.vllm, vllm_labels):
@@ -137,7 +137,8 @@ def _accepted(stats: EngineStats) -> Metric:
 
 
 def _guides(stats: EngineStats) -> Iterator[Metric]:
-    """Figures of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
+    """Figures of the most used guides; `tokens` divided by `iterations` is a guide's acceptance
+    length."""
     for what in ("requests", "iterations", "tokens"):
         counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
         yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
@@ -167,9 +168,9 @@ def _histogram(
 
 
 class AnswerCounts:
-    """Counts HTTP answers by route and status; where processes count together, a scrape of each has
-    the sum of all that there are and were. One that has no room on the disk counts nothing, and
-    says so in its log."""
+    """Counts HTTP answers by route and status. Where several processes count, a scrape of any of
+    them has the sum of all, including processes that have ended. A process without room on the disk
+    counts nothing, and logs that."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._answers = _answers(registry)
@@ -181,12 +182,13 @@ class AnswerCounts:
 
 
 def tell_in_its_place(scope: Scope, status: int) -> None:
-    """A request's client was told this, whatever the application answers from now on."""
+    """Set the status that a request's client has really been sent, whatever the application answers
+    later."""
     scope[_TOLD] = status
 
 
 def told_status(scope: Scope, start: Message) -> int:
-    """The status of an answer that the application begins."""
+    """The status that the client is sent when the application begins an answer."""
     status: int = scope.get(_TOLD, start["status"])
     return status
 
@@ -194,7 +196,7 @@ def told_status(scope: Scope, start: Message) -> int:
 class StatusCounts:
     """ASGI middleware. Counts the application's answers.
 
-    paths: of the routes, by which those are counted that are refused before they are routed
+    paths: of the routes, by which requests are counted that are refused before they are routed
     """
 
     def __init__(self, app: ASGIApp, answers: AnswerCounts, paths: Collection[str] = ()) -> None:
@@ -234,10 +236,10 @@ def _answers(registry: CollectorRegistry) -> Counter | None:
 
 
 def _reserve_counts(folder: Path) -> None:
-    """Take the room of this process's file before it is written through a mapping: a disk that has
-    become full would end the process then. Others see the file once it is whole."""
+    """Allocate this process's file before it is written through a memory mapping: on a disk that
+    has become full such a write would end the process. Others see the file once it is complete."""
     counts, part = (folder / f"counter_{os.getpid()}.{end}" for end in ("db", "part"))
-    if counts.exists():  # of one that has died, with the same id
+    if counts.exists():  # left by a dead process with the same id
         return
     try:
         with part.open("wb") as file:

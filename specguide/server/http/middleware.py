@@ -1,5 +1,5 @@
-"""Owns what stands before the application: who may ask, how much of a body is read and for how
-long, and how a cancelled request ends. What it refuses it raises, as Refusal."""
+"""Owns the checks before the application: API keys, the size and time limits of bodies, and the end
+of cancelled requests. Refused requests raise Refusal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from specguide.server.http.errors import ApiError, Refusal
 
 
 def cors(exposure: Exposure) -> dict[str, Any]:
-    """Arguments of starlette's CORSMiddleware: web pages of the allowed origins may ask, with any
-    header."""
+    """Arguments of starlette's CORSMiddleware: web pages of the allowed origins may send requests,
+    with any header."""
     return {
         "allow_origins": list(exposure.allowed_origins),
         "allow_credentials": exposure.allow_credentials,
@@ -32,9 +32,11 @@ def cors(exposure: Exposure) -> dict[str, Any]:
 
 
 class Cancellable:
-    """ASGI middleware. Ends a request that is cancelled, as those that outlive a server's stop.
+    """ASGI middleware. Ends a request that is cancelled, such as one that outlives the server's
+    stop.
 
-    It is the last to see the cancellation, which uvicorn would report as an application's error.
+    It is the outermost to see the cancellation, which uvicorn would report as an application's
+    error.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -46,7 +48,8 @@ class Cancellable:
 
 
 class RootPath:
-    """ASGI middleware. The application is under a path, whether or not a proxy has stripped it."""
+    """ASGI middleware. Puts the application under a path, whether or not a proxy has stripped
+    it."""
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
         self._app, self._root_path = app, root_path
@@ -62,7 +65,7 @@ class RootPath:
 
 
 class HeadRequests:
-    """ASGI middleware. HEAD is answered as GET is, without the body."""
+    """ASGI middleware. Answers HEAD as GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -81,7 +84,7 @@ class HeadRequests:
 
 
 class ApiKeys:
-    """ASGI middleware. Refuses with 401 requests without one of the keys, but for open paths."""
+    """ASGI middleware. Refuses requests without a valid API key with 401, except for open paths."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str], open_paths: Collection[str]) -> None:
         self._app = app
@@ -107,9 +110,10 @@ class ApiKeys:
 
 
 class BodyLimit:
-    """ASGI middleware. Refuses with 413 as soon as a body is known to be larger, 408 when it is not
-    there in time, 415 for one that is compressed, and 503 where there is no room for it; the
-    connection ends with the answer, since the rest of the body may yet come."""
+    """ASGI middleware. Refuses a body with 413 as soon as it is known to be too large, with 408
+    when it is not complete in time, with 415 if it is compressed, and with 503 where there is no
+    room for it. The connection closes after the answer, since the rest of the body may still
+    come."""
 
     def __init__(self, app: ASGIApp, room: BodyRoom, max_bytes: int, timeout_s: float) -> None:
         self._app, self._room, self._max_bytes, self._timeout_s = app, room, max_bytes, timeout_s
@@ -134,8 +138,8 @@ class BodyLimit:
             await self._app(scope, *self._limited(body, receive, send))
 
     def _limited(self, body: HeldBody, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """`receive` up to the body's end, and `send` that gives its room back once the answer
-        begins."""
+        """`receive`, which ends with the body, and `send`, which gives its room back once the
+        answer begins."""
         deadline_s = asyncio.get_running_loop().time() + self._timeout_s
 
         async def limited() -> Message:

@@ -1,4 +1,4 @@
-"""Owns the names that requests have outside: in headers, in logs, and in the ids of answers."""
+"""Owns the external names of requests: in headers, in logs, and in the ids of answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from specguide.request import EXTERNAL_ID
 
 _MOST_CHARS = 128
 RequestId = Annotated[str, StringConstraints(pattern=f"^[!-~]{{1,{_MOST_CHARS}}}$")]
-"""A request's name, in its body: visible characters of ASCII, and not too many."""
+"""A request's name in its body: visible ASCII characters, of limited number."""
 REQUEST_ID = "x-request-id"
 
 
 class RequestIds:
-    """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else its body's `request_id` or a new one. It is `request.state.request_id` too, in
-    the logs, and in the header request-id, which Anthropic's clients read."""
+    """ASGI middleware. Gives every answer the header x-request-id: the request's own if it is
+    valid, else its body's `request_id`, else a new one. The same id is in
+    `request.state.request_id`, in the logs, and in the header request-id, which Anthropic's clients
+    read."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -47,14 +48,14 @@ class RequestIds:
 
 
 def take_name(request: Request, name: str | None) -> None:
-    """Call a request as its body does, where its header says nothing, as vLLM has it."""
+    """Name a request as its body does, where its header does not, as in vLLM."""
     if name is not None and _own_id(request.scope) is None:
         _name(request.scope, name)
 
 
 def answer_id(prefix: str) -> str:
-    """The id of an answer to the request of this context. Its requests may be called alike: nothing
-    is found by it."""
+    """The id of an answer to the request of this context. Several may have the same id, which is
+    harmless: nothing is looked up by it."""
     return f"{prefix}-{EXTERNAL_ID.get() or secrets.token_hex(12)}"
 
 

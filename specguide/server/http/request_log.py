@@ -1,5 +1,5 @@
-"""Owns the log of requests. A line is as uvicorn has it, with the request's id at its end, also
-where the client has left; further lines say why a request was refused."""
+"""Owns the log of requests. A line has uvicorn's form, with the request's id at its end, and is
+written even if the client has left; further lines say why a request was refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _REFUSALS = "specguide.refusals"
 
 
 class AccessLog:
-    """ASGI middleware. Logs each answer in a line; uvicorn leaves out those that nobody reads."""
+    """ASGI middleware. Logs each answer in a line; uvicorn leaves out those whose client has
+    left."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -81,14 +82,14 @@ def log_refusal(error: ApiError) -> None:
 
 
 def write_refusals() -> None:
-    """Write what `log_refusal` logs on standard error."""
+    """Write the lines of `log_refusal` to standard error."""
     logger = logging.getLogger(_REFUSALS)
     logger.addHandler(logging.StreamHandler())
     logger.setLevel(logging.INFO)
 
 
 def log_config() -> dict[str, Any]:
-    """uvicorn's, with the id."""
+    """uvicorn's log configuration, with the request's id."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"request_id": {"()": WithRequestId}}
     config["handlers"]["access"]["filters"] = ["request_id"]

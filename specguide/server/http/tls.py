@@ -1,4 +1,4 @@
-"""Owns how a server proves who it is, and asks clients who they are: TLS."""
+"""Owns TLS: the server's certificate, and the check of clients' certificates."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def tls_options(exposure: Exposure) -> dict[str, Any]:
 
 
 def _no_password() -> str:
-    """Else a terminal would be asked."""
+    """Refuses an encrypted key; otherwise OpenSSL would ask for its password in the terminal."""
     raise ValueError("the key has a password; give a key without one")

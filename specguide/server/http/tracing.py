@@ -1,5 +1,5 @@
-"""Owns the spans of requests: FastAPI's of HTTP, to which is added what was generated, by
-OpenTelemetry's names where it has some (semantic conventions of generative AI)."""
+"""Owns the traces of requests: FastAPI's HTTP spans, with added attributes of the generation, named
+as in OpenTelemetry's semantic conventions for generative AI where these have a name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _UNTRACED = ("/health", "/ready", "/metrics")
 
 
 def telemetry(exposure: Exposure, model_name: str) -> TelemetryConfig | None:
-    """FastAPI's setting: spans go to the endpoint; without one, to whatever the process that makes
-    the application has set up. Raises InvalidParams where the extra [otel] is missing."""
+    """FastAPI's setting: spans go to the endpoint; without one, to the exporter that the process
+    that makes the application has set up. Raises InvalidParams where the extra [otel] is
+    missing."""
     if exposure.otlp_traces_endpoint is None:
         return None
     with extra("otel", "otlp_traces_endpoint", "otlp_traces_endpoint"):
@@ -40,7 +41,7 @@ def _service(model_name: str) -> dict[str, str]:
 
 
 def note_generation(delta: RequestDelta) -> None:
-    """Add to the current request's span what one of its samples came to.
+    """Add attributes of one generated sample to the current request's span.
 
     delta: the last one of a sample
     """

@@ -1,4 +1,5 @@
-"""Owns the playground: a page that shows how each token came about, and what it reads."""
+"""Owns the playground: a page that shows how each token was generated, and the routes that it
+reads."""
 
 from specguide.server.playground.routes import PLAYGROUND_PATHS, router
 

@@ -1,5 +1,5 @@
-"""Owns what a grammar allowed in each place of an output, found again by a matcher beside the
-engine."""
+"""Owns the tokens that a grammar allowed at each position of an output, recomputed by a second
+matcher outside the engine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_SAMPLE = 48
-"""Allowed tokens of a place that are named."""
+"""Most allowed tokens of a position that are listed."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """The tokens that the grammar allowed in one place.
+    """The tokens that the grammar allowed at one position.
 
-    num_tokens:     how many; 1: the token was forced
-    sample:         ids of the first ones in order of their ids, MAX_SAMPLE at most
-    is_text_forced: whatever could come began with the text of the token that came, however that is
-                    cut into tokens
+    num_tokens:     their number; 1: the token was forced
+    sample:         the lowest token ids, in order, MAX_SAMPLE at most
+    is_text_forced: every text that the grammar allowed here began with the generated token's text,
+                    however it is split into tokens
     """
 
     num_tokens: int
@@ -32,9 +32,9 @@ class Allowed:
 
 
 class AllowedWalk:
-    """Follows a request's output with a matcher of its own. Raises what the grammar library does.
+    """Follows a request's output with its own matcher. Raises the errors of the grammar library.
 
-    matcher: at the beginning; from now on this object's
+    matcher: in its initial state; only this object may use it from now on
     """
 
     def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
@@ -43,8 +43,8 @@ class AllowedWalk:
         self._row = np.zeros(vocabulary.num_words, np.int32)
 
     def take(self, token: int) -> Allowed | None:
-        """What was allowed in the place of the next token; None where the grammar has ended or
-        refuses it."""
+        """The tokens that were allowed at the next token's position; None where the grammar has
+        ended or refuses the token."""
         if self._matcher.is_terminated:
             return None
         ids = self._ids()
@@ -60,8 +60,8 @@ class AllowedWalk:
         return allowed_tokens(self._row)
 
     def _is_forced(self, text: bytes, ids: npt.NDArray[np.int64]) -> bool:
-        """All allowed tokens go along with the text, and again behind the shortest of them, with
-        which all begin."""
+        """Whether the grammar forces the text: every path of allowed tokens spells it, however it
+        is split into tokens."""
         num_taken = 0
         while text and all(_go_along(self._token_bytes[one], text) for one in ids):
             shortest = min(ids.tolist(), key=lambda one: len(self._token_bytes[one]))
@@ -74,12 +74,12 @@ class AllowedWalk:
 
 
 def _go_along(piece: bytes, text: bytes) -> bool:
-    """One of them begins with the other; an end token goes along with nothing."""
+    """Whether one of them begins with the other; an end token agrees with nothing."""
     return bool(piece) and (text.startswith(piece) or piece.startswith(text))
 
 
 def free(_: int) -> Allowed | None:
-    """Instead of AllowedWalk.take for a request without a grammar."""
+    """The equivalent of AllowedWalk.take for a request without a grammar."""
     return None
 
 

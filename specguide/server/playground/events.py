@@ -1,5 +1,5 @@
-"""Owns what the playground's page is told: an event for the beginning, and one for each delta,
-token by token."""
+"""Owns the events that the playground's page reads: one for the beginning, and one for each delta,
+with all of its tokens."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from specguide.server.tasks.task import Task
 from specguide.trace import Span
 
 MAX_SPANS = 8000
-"""Most spans of a timeline that the page is sent."""
+"""Most spans of a timeline that are sent to the page."""
 _LOGGER = logging.getLogger(__name__)
 
 
 class Narrator:
-    """Tells one request. Times are milliseconds from the launch of its first iteration.
+    """Writes the events of one request. Times are milliseconds from the launch of its first
+    iteration.
 
-    Blocks for the grammar walk: some 0.1 ms for each token. Not for the thread of an event loop.
+    It blocks during the grammar walk, for about 0.1 ms per token, so it must not run in an event
+    loop's thread.
     """
 
     def __init__(self, backend: Backend, task: Task) -> None:
@@ -35,7 +37,7 @@ class Narrator:
         self._num_tokens = self._num_gained = self._num_decoded = 0
 
     def start(self) -> dict[str, Any]:
-        """What is known before the first token."""
+        """The event before the first token."""
         engine = self._backend.engine
         return {
             "type": "start",
@@ -47,7 +49,8 @@ class Narrator:
         }
 
     def delta(self, delta: RequestDelta) -> dict[str, Any]:
-        """What is new, and the figures up to here; the last one says why the request ended."""
+        """The event for a delta: its tokens, and the figures so far; the last one has the finish
+        reason."""
         iterations = [self._iteration(iteration) for iteration in delta.iterations or ()]
         told = {
             "type": "delta",
@@ -67,8 +70,8 @@ class Narrator:
         }
 
     def spans(self, spans: Sequence[Span]) -> dict[str, Any]:
-        """The spans of a traced engine within the request's time; the last MAX_SPANS where there
-        are more."""
+        """The spans of a traced engine within the request's time; only the last MAX_SPANS where
+        there are more."""
         origin_s = self._origin_s or 0.0
         own = [
             span
@@ -134,9 +137,10 @@ class Narrator:
         }
 
     def _allowed(self, token: int) -> Allowed | None:
-        """A walk that fails ends, and the output does not: its grammar is the engine's affair."""
+        """The allowed tokens. If the walk fails, it ends, but the output goes on: the engine
+        enforces the grammar itself."""
         try:
-            if self._take is None:  # the engine has compiled the grammar before there is a token
+            if self._take is None:  # the engine has compiled the grammar before the first token
                 grammar = self._backend.engine.grammar_of(self._task.params)
                 self._take = (
                     free
@@ -152,7 +156,7 @@ class Narrator:
             return None
 
     def _named(self, token: int) -> dict[str, Any]:
-        """The token with its text; bytes that are no text of their own are written as \\x…"""
+        """The token with its text; bytes that are not valid UTF-8 are written as \\x…"""
         text = self._vocabulary.token_bytes[token].decode("utf-8", "backslashreplace")
         return {
             "id": token,

@@ -1,4 +1,4 @@
-"""Owns the playground's routes: the page with its two files, and the stream that it reads."""
+"""Owns the playground's routes: the page with its files, and the stream that it reads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def page() -> FileResponse:
 
 @router.get("/playground/ready-grammars")
 async def presets() -> list[dict[str, str]]:
-    """The ready grammars, by which a request may name them."""
+    """The ready grammars that a request may name."""
     return [
         {"name": MARK + one.name, "about": one.about, "sample": one.samples("valid")[0]}
         for one in ready_grammars().values()
@@ -64,7 +64,7 @@ async def presets() -> list[dict[str, str]]:
 
 @router.get("/playground/{name}")
 async def part(name: str) -> FileResponse:
-    """Its looks, and what it does."""
+    """A style sheet or a script of the page."""
     if name not in _PARTS:
         raise ApiError(404, f"the playground has no {name}; its parts are {', '.join(_PARTS)}")
     return FileResponse(_PAGE / name, media_type=_PARTS[name], headers=_HEADERS)
@@ -73,7 +73,7 @@ async def part(name: str) -> FileResponse:
 @router.post("/playground/generate")
 async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token
-    came about."""
+    was generated."""
     backend: Backend = request.app.state.backend
     task = await backend.understood(len(await request.body()), _task, body)
     client = client_of(request, backend.config)
@@ -89,7 +89,7 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
 
 
 def _task(backend: Backend, body: ChatRequest) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     if body.n not in (None, 1):
         raise InvalidParams("the playground shows one sample: leave n out", param="n")
     if body.logprobs:
@@ -103,8 +103,8 @@ def _task(backend: Backend, body: ChatRequest) -> Task:
 async def _lines(
     engine: ServedEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]
 ) -> AsyncIterator[str]:
-    """Server-sent events, the last of them "[DONE]"; an error is an event. A traced engine tells
-    its timeline."""
+    """Server-sent events, the last of them "[DONE]"; an error is an event. For a traced engine one
+    event has its timeline."""
 
     def line(event: object) -> str:
         return f"data: {json.dumps(event, ensure_ascii=False)}\n\n"

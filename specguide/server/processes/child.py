@@ -1,4 +1,4 @@
-"""Owns a process of a service as its supervisor sees it."""
+"""Owns the supervisor's handle on a process of a service."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NO_CHANGES: Mapping[str, str] = {}
 class Child:
     """A process that calls `function(plan, control, parent_pid)`; control is its end of a pipe.
 
-    name:     of the process
-    environ:  added to its environment before `function` is imported
+    name:     its name in messages
+    environ:  variables that are set in it before `function` is imported
     function: "module:name"; this process does not import it
-    control:  what it says is read here
+    control:  this process's end of the pipe
     sentinel: readable once the process has ended
-    is_ready: for whoever hears that it is
+    is_ready: set by the supervisor when the process says that it is ready
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Child:
 
     @property
     def sources(self) -> tuple[Connection | int, ...]:
-        """What to wait for: words of it, and its end."""
+        """Sources to wait for: the process's messages, and its end."""
         return (self.sentinel,) if self._is_silent else (self.sentinel, self.control)
 
     @property
@@ -55,7 +55,7 @@ class Child:
         return f"{self.name} {ended_by(self._process.exitcode or 0)}"
 
     def hear(self) -> Any:
-        """What it says next; None where it has ended."""
+        """Its next message; None where it has ended."""
         try:
             return self.control.recv()
         except (EOFError, OSError):
@@ -63,16 +63,16 @@ class Child:
             return None
 
     def tell(self, order: Any) -> None:
-        """Say something to it; nothing where it has ended."""
+        """Send it a message; does nothing where it has ended."""
         with suppress(OSError):
             self.control.send(order)
 
     def kill(self) -> None:
-        """End it at once, whatever it is at."""
+        """Kill it at once, whatever it is doing."""
         self._process.kill()
 
     def bury(self) -> None:
-        """Nothing is left of one that has ended or was killed."""
+        """Release the resources of a process that has ended or was killed."""
         self._process.join()
         self.control.close()
 

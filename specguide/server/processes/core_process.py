@@ -1,5 +1,5 @@
-"""Owns the engine's process where one process alone talks to it: starts it, waits for its word, and
-says when it is gone."""
+"""Owns an engine's process that only one process talks to: its start, its readiness, and its
+end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from specguide.server.processes.plans import CORE, ServicePlan
 from specguide.server.processes.service_folder import ServiceFolder
 
 _END_S = 2.0
-"""Time for a core that has been told to stop, seconds."""
+"""Time that a core gets to end once it has been told to stop, seconds."""
 
 
 class CoreProcess:
-    """An engine and its loop, in a process that ends with the one that has made it. Used by the
-    thread of one event loop alone, which must outlive it.
+    """An engine and its loop, in a process that ends with the process that created it. Used only by
+    one event loop's thread; the loop must outlive it.
 
     end: how it ended, in words; None while it runs
     """
@@ -36,7 +36,8 @@ class CoreProcess:
         self._loop.add_reader(self._child.sentinel, self._ended)
 
     async def ready(self, on_end: Callable[[str], None]) -> CoreFacts:
-        """The facts of the engine, once it takes requests. Raises what kept it from starting.
+        """The engine's facts, once it accepts requests. Raises the error that kept it from
+        starting.
 
         on_end: called where the process ends later, with words for how
         """
@@ -45,7 +46,7 @@ class CoreProcess:
         return facts
 
     async def stop(self) -> None:
-        """Stop the process once its requests have ended; nothing is left of it."""
+        """Tell the process to stop, and kill it if it has not ended after `_END_S`."""
         self._child.tell(Stop(0.0))
         deadline_s = self._loop.time() + _END_S
         while self.end is None and self._loop.time() < deadline_s:

@@ -26,19 +26,20 @@ from specguide.server.processes.stop import StoppableServer
 from specguide.server.rehearsal import rehearse
 
 _SHORTEST_S = 1e-3
-"""uvloop takes no time of 0."""
+"""Shortest timeout; uvloop refuses one of 0."""
 
 
 def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
-    """A front's process, to its end. Exit code 0 once told to stop."""
+    """Run a front's process to its end. Exits with 0 once it is told to stop."""
     live_with(parent_pid, "specguide-front")
     loop_factory = partial(BoundedLoop, plan.config.header_timeout_s)
     uvloop.run(_serve(plan, control), loop_factory=loop_factory)
 
 
 class BoundedLoop(uvloop.Loop):
-    """An event loop whose servers wait for a client's part of TLS's handshake no longer than for a
-    header; by itself a minute. Until then no connection is counted or looked at."""
+    """An event loop whose servers limit a client's part of the TLS handshake to the time for a
+    header; the default is a minute. Until the handshake's end a connection is neither counted nor
+    checked."""
 
     def __init__(self, handshake_s: float) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ async def _serve(plan: FrontPlan, control: Connection) -> None:
 
 
 class _Front(StoppableServer):
-    """Says when it listens."""
+    """A server that tells the supervisor when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
         logging = {"log_config": log_config(), "access_log": not config.disable_uvicorn_access_log}

@@ -1,5 +1,5 @@
-"""Owns the sockets that fronts listen on: all on the same addresses, among which the kernel shares
-the connections."""
+"""Owns the sockets on which fronts listen: all on the same addresses, among which the kernel
+distributes the connections."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from specguide.errors import InvalidParams
 
 Address = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""Family of a socket, and what it is bound to."""
-_EVERY_ADDRESS = "::"  # of IPv4, too
+"""Family of a socket, and the address to which it is bound."""
+_EVERY_ADDRESS = "::"  # IPv4 addresses, too
 _REMEDIES = {
     errno.EADDRINUSE: ("port", "give another port, or stop the process that uses it"),
     errno.EACCES: (
@@ -24,9 +24,9 @@ _OTHER_HOST = ("host", "give an address of this machine, as 127.0.0.1 or ::1, or
 
 
 class Reservation:
-    """Addresses that are this service's, though it may have no front now. Nothing listens here.
+    """Keeps a service's addresses reserved, even while it has no front. Nothing listens here.
 
-    host, port: to listen on; "::": every address, of IPv4 too; port 0: one that is free
+    host, port: to listen on; "::": every address, of IPv4 too; port 0: a free one
     addresses:  of the fronts' listeners
     port:       theirs
 
@@ -54,7 +54,7 @@ class Reservation:
 
     def _reserve(self, family: socket.AddressFamily, name: tuple[Any, ...]) -> Address:
         name = (name[0], self.port, *name[2:])
-        with _socket(family, name) as probe:  # fails where anybody listens, also a like service
+        with _socket(family, name) as probe:  # fails where anybody listens, even a like service
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(name)
         kept = self._sockets.enter_context(_socket(family, name))
@@ -65,8 +65,9 @@ class Reservation:
 
 
 def listener(address: Address) -> socket.socket:
-    """One more socket of an address. The server that has it listens once it accepts connections:
-    else the kernel would give it some before, which would wait until it has started."""
+    """One more socket on an address. Its server calls listen() only when it accepts connections:
+    otherwise the kernel would give it connections earlier, which would wait until it has
+    started."""
     family, name = address
     one = _socket(family, name)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,7 +78,8 @@ def listener(address: Address) -> socket.socket:
 
 
 def _distinct(found: list[Any]) -> list[Address]:
-    """The addresses of a host's name, each once; the address that means all stands alone."""
+    """The addresses of a host's name, each once; if the address for all is among them, only that
+    one."""
     addresses = list(dict.fromkeys((one[0], one[4]) for one in found))
     return [one for one in addresses if one[1][0] == _EVERY_ADDRESS] or addresses
 

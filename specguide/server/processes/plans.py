@@ -1,4 +1,4 @@
-"""Owns what a service and its fronts are started with."""
+"""Owns the data with which a service and its fronts are started."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from specguide.server.config import ServerConfig
 from specguide.server.processes.listening import Address
 
 CORE = "specguide.engine.serving.core:run_core"
-"""Function of a core's process, as Child has it."""
+"""Function of a core's process, for Child."""
 
 
 @dataclass(frozen=True)
 class ServicePlan:
-    """What a service is. Raises InvalidParams for the name of a format that there is not, for which
-    requests would be refused otherwise, and CheckpointError for defaults that there cannot be."""
+    """The configuration of a service. Raises InvalidParams for an unknown format's name, for which
+    requests would be refused later, and CheckpointError for invalid sampling defaults."""
 
     engine: EngineConfig
     server: ServerConfig
@@ -31,7 +31,7 @@ class ServicePlan:
             choose_tool_format(self.server.tool_format, None)
 
     def core(self, address: str, *, may_restart: bool) -> CorePlan:
-        """What a core is started with. address, may_restart: as of CorePlan"""
+        """The data with which a core is started. address, may_restart: see CorePlan"""
         server = self.server
         return CorePlan(
             self.engine,
@@ -45,10 +45,10 @@ class ServicePlan:
 
 @dataclass(frozen=True)
 class FrontPlan:
-    """What a front is started with.
+    """The data with which a front is started.
 
-    name:      which no other front has and had
-    addresses: that it listens on, beside other fronts
+    name:      a name that no other front has or had
+    addresses: to listen on, together with other fronts
     facts:     of the engine
     """
 

@@ -13,12 +13,14 @@ from specguide.errors import InvalidParams
 
 _PREFIX, _LOCK = "specguide-", "lock"
 _MOST_BYTES = 90
-"""Longest path of the folder: the kernel takes 107 bytes, a socket's name behind it included."""
+"""Longest path of the folder, bytes: the kernel takes 107 bytes, including a socket's name in
+it."""
 
 
 class ServiceFolder:
-    """A new folder, which goes with the service. One of a process that was killed is removed by the
-    next that starts: its lock, which the kernel lets go of, says that nobody has it.
+    """A new folder, which is removed at the service's end. If its process is killed, the next
+    service that starts removes it: the kernel has then released its lock, which shows that nobody
+    uses it.
 
     Raises InvalidParams where its path is too long for a socket's.
     """
@@ -37,7 +39,7 @@ class ServiceFolder:
         new = Path(self.name, f"new {_LOCK}")
         lock = self._stack.enter_context(new.open("wb"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(new.with_name(_LOCK))  # by which others see it, once it is held
+        new.rename(new.with_name(_LOCK))  # which others look for, now that it is held
 
     def __enter__(self) -> str:
         return self.name
@@ -46,15 +48,15 @@ class ServiceFolder:
         self.cleanup()
 
     def cleanup(self) -> None:
-        """Nothing is left of it."""
+        """Remove the folder."""
         self._stack.close()
 
 
 def _remove_abandoned() -> None:
-    """The folders of this user's services that are gone."""
+    """Remove the folders of this user's services that are gone."""
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         folder = lock.parent
-        with suppress(OSError):  # another one has it, or has removed it just now
+        with suppress(OSError):  # another service has it, or has just removed it
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
             with lock.open("rb") as file:

@@ -1,5 +1,5 @@
-"""Owns how a server stops: what is under way is given its time, is told its end, and then the
-process is gone."""
+"""Owns the stop of a server: requests under way get time to finish, the rest are told their end,
+and then the process ends."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _ENGINE_S = 0.8
 _ANSWERS_S = 1.1
 _REST_S = 0.3
 _LONGEST_S = 1.9
-"""After drain_s: until the engine is closed, the last answers are read, the application is done;
-and until, whatever holds the process up, it is ended from outside Python, with what its threads
-were at on standard error."""
+"""Seconds after drain_s: until the engine is closed, the last answers are read, and the application
+is done; and at the latest, if something holds the process up, until it is ended from outside
+Python, with the stacks of its threads on standard error."""
 _LOOK_S = 0.02
 _STANDARD_ERROR = 2
 
 
 class StoppableServer(uvicorn.Server):
-    """Serves an application until `stop` is called, and ends the process within the time given
-    then and 2 seconds of it.
+    """Serves an application until `stop` is called, and ends the process at most 2 seconds after
+    the time given to `stop`.
 
-    From then on new requests are told 503, as /ready is. Those under way have their time; the
-    engine then aborts them, and each is told its end. uvicorn by itself waits for all connections,
-    before the application hears of it. Signals are somebody else's to answer. Exit code 0 once
-    stopped.
+    From then on new requests are answered with 503, and so is /ready. Requests under way have their
+    time; the engine then aborts the rest, and each is told its end. uvicorn itself would wait for
+    all connections before it tells the application. Signals are handled elsewhere. Exits with 0
+    once stopped.
 
     app:     made by `create_app`
     options: of uvicorn.Config
@@ -52,7 +52,7 @@ class StoppableServer(uvicorn.Server):
     def stop(self, drain_s: float) -> None:
         """Begin to stop.
 
-        drain_s: longest time that requests under way are given, seconds
+        drain_s: longest time that requests under way get to finish, seconds
         """
         self._drain_s = drain_s
         self.should_exit = True
@@ -61,19 +61,20 @@ class StoppableServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves them as they are."""
+        """Leaves signal handlers as they are."""
         yield
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until it is stopped, and the process ends."""
+        """Serve until the server is stopped, and end the process."""
         await super().serve(sockets)
         logging.shutdown()
-        with contextlib.suppress(OSError):  # of a disk that is full
+        with contextlib.suppress(OSError):  # such as a full disk
             sys.stdout.flush()
         os._exit(0)  # threads that are inside a library would hold up an orderly end, or abort it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more, wait for what is under way, tell it its end, close all connections."""
+        """Accept no more, wait for the requests under way, tell the rest their end, close all
+        connections."""
         end_s = asyncio.get_running_loop().time() + self._drain_s
         self._bodies.close(ApiError.shutting_down())
         await _until(end_s + _ENGINE_S, self._engine.close(self._drain_s))
@@ -99,6 +100,6 @@ class StoppableServer(uvicorn.Server):
 
 
 async def _until(end_s: float, work: Awaitable[object]) -> None:
-    """Wait for it, no longer than to this time of the event loop."""
+    """Wait for the work, at most until this time of the event loop."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(work, max(0.0, end_s - asyncio.get_running_loop().time()))

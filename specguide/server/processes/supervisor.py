@@ -1,5 +1,5 @@
-"""Owns the processes of a service: one core with the engine, and fronts that serve HTTP. Starts
-them, watches them and stops them."""
+"""Owns the lives of a service's processes, one core with the engine and fronts that serve HTTP: it
+starts them, watches them and stops them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from specguide.server.processes.service_folder import ServiceFolder
 
 _FRONT = "specguide.server.processes.front:run_front"
 _MOST_FAILED_STARTS = 3
-"""Most processes one after another that end before they are ready."""
+"""Most processes in a row that end before they are ready."""
 _TOLD_S = 0.5
-"""Time for fronts to tell their requests that the core is gone for good."""
+"""Time for fronts to tell their requests that the core will not come back, seconds."""
 _FRONTS_S = 2.0
 _CORE_S = 1.0
-"""After drain_s: until fronts that have not ended are killed; and then the core."""
+"""Seconds after drain_s until fronts that have not ended are killed; and then the core."""
 
 
 class Supervisor:
-    """Runs a service until a signal, or until its core is gone and not to be started again.
+    """Runs a service until a signal, or until its core ends and may not be restarted.
 
-    A front that ends takes its own connections along; another one is started. A core that ends
-    takes all requests along, which are told. The first signal, SIGTERM or SIGINT, lets requests
-    under way end for `drain_s`; the second ends all at once. No process outlives this one.
+    When a front ends, its connections are lost, and another front is started. When a core ends, all
+    requests are lost, and their clients are told. The first signal, SIGTERM or SIGINT, gives
+    requests under way `drain_s` to end; the second ends all at once. No process outlives this one.
 
-    tell: called with what an operator should know
-    core: function of the core's process, as Child has it
+    tell: called with messages for the operator
+    core: function of the core's process, see Child
     """
 
     def __init__(self, plan: ServicePlan, tell: Callable[[str], None], *, core: str = CORE) -> None:
@@ -64,8 +64,9 @@ class Supervisor:
 
     def run(self) -> int:
         """Run the service to its end. Returns the command's exit code: 0 once stopped, 128 + its
-        number for a signal that ended it at once. Raises what the core could not be started for,
-        InvalidParams for the address or certificate, and EngineError where the core is gone."""
+        number for a signal that ended it at once. Raises the error that kept the core from
+        starting, InvalidParams for the address or certificate, and EngineError where the core is
+        gone."""
         check_tls(self._plan.server.exposure)
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
@@ -87,7 +88,7 @@ class Supervisor:
         return [*self._fronts, *([self._core] if self._core else [])]
 
     def _watch(self) -> None:
-        """Wait until something happens, and see to it."""
+        """Wait until something happens, and handle it."""
         children = self._children
         sources = [source for child in children for source in child.sources]
         timeout_s = None if self._kill_at_s == math.inf else self._kill_at_s - time.monotonic()
@@ -130,7 +131,7 @@ class Supervisor:
         self._core = Child("the engine's process", self._core_function, plan)
 
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
-        """Take a core that is ready."""
+        """Use a core that has become ready."""
         self._take_ready(core)
         self._error = None
         self._tell(facts.cache_size if self._facts is None else "serving again")
@@ -178,7 +179,7 @@ class Supervisor:
         self._num_failed_starts = 0
 
     def _may_start_again(self, child: Child) -> bool:
-        """Whether to start another process: not where several in a row never came to be ready."""
+        """Whether to start another process: not after several in a row that never became ready."""
         self._num_failed_starts += not child.is_ready
         return self._num_failed_starts < _MOST_FAILED_STARTS
 
@@ -210,7 +211,7 @@ class Supervisor:
 
     @contextmanager
     def _listening_to_signals(self) -> Iterator[socket.socket]:
-        """A socket that has something to read when a signal has come."""
+        """A socket that becomes readable when a signal comes."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         before_fd = signal.set_wakeup_fd(theirs.fileno())

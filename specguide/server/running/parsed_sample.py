@@ -1,4 +1,4 @@
-"""Owns telling a sample's reasoning, text and calls apart while it is written."""
+"""Owns the separation of a sample's reasoning, text and calls while it is generated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def output_form(backend: Backend, task: Task) -> OutputForm:
 
 
 class ParsedSample:
-    """Reasoning, text and calls of one sample, which is fed with its tokens."""
+    """Separates the reasoning, text and calls of one sample, of which it is given the tokens."""
 
     def __init__(self, backend: Backend, task: Task, form: OutputForm) -> None:
         self._spelled = backend.spelled
@@ -47,12 +47,12 @@ class ParsedSample:
         return self._reader.has_reasoned
 
     def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> list[Said]:
-        """The next tokens. is_last: as for StopTail"""
+        """The events of the next tokens. is_last: see StopTail"""
         spelled = [self._spelled[token] for token in token_ids]
         return self._said.take(self._reader.feed(self._stops.feed(*spelled, is_last=is_last)))
 
     def finish(self, stop: str | int | None, num_bytes: int) -> list[Said]:
-        """What was held back. stop, num_bytes: as for StopTail"""
+        """The events of what was held back. stop, num_bytes: see StopTail"""
         left = self._stops.finish(stop, num_bytes)
         pieces = self._reader.feed(left) + self._reader.finish()
         return self._said.take(pieces) + self._said.finish()

@@ -1,4 +1,4 @@
-"""Owns running a task: from token ids to typed events."""
+"""Owns the run of a task: from token ids to typed events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from specguide.server.tasks.task import Task
 
 
 async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[Event]:
-    """The events of a task, once each prompt has begun. Prompts run beside each other, and are told
-    one after another.
+    """The events of a task, available once each prompt has begun. Prompts run in parallel, but
+    their events come one prompt after another.
 
-    Raises ApiError for what is wrong with the task, now or while it is read. client: who asks
+    Raises ApiError for an error in the task, now or while the events are read. client: the client's
+    name
     """
     streams = [
         backend.engine.generate(prompt, task.params, priority=task.priority, client=client)
@@ -37,7 +38,7 @@ async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[E
 async def read(
     backend: Backend, task: Task, number: int, deltas: AsyncIterator[RequestDelta]
 ) -> AsyncIterator[Event]:
-    """The events of one prompt, of which `number` says which it is."""
+    """The events of one prompt. number: its index in the task"""
     first = number * task.params.n
     readers = [SampleReader(backend, task, first + index) for index in range(task.params.n)]
     async for delta in deltas:
@@ -48,7 +49,7 @@ async def read(
 async def _all_begun(
     streams: Sequence[RequestStream], task: Task
 ) -> list[AsyncIterator[RequestDelta]]:
-    """As `begun`, of each. Where one is refused, nobody waits for the others, and they end."""
+    """`begun` for each stream. Where one is refused, the others are not waited for, and end."""
     starts = [asyncio.ensure_future(begun(stream, task)) for stream in streams]
     try:
         return await asyncio.gather(*starts)
@@ -58,12 +59,12 @@ async def _all_begun(
 
 
 async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta]:
-    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it,
-    then or later, which names the field of the task that is."""
+    """A request's deltas, once there is a first one. Raises ApiError, now or later, which names the
+    wrong field of the task."""
     first = await anext(stream)
     if first.error is not None:
         raise ApiError.of(first.error, task.param_of(first.error))
-    # it never began, and the server is at its end
+    # it never began, since the server is stopping
     if first.finish_reason == "abort" and not first.token_ids:
         raise ApiError.shutting_down()
 

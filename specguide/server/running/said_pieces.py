@@ -1,4 +1,4 @@
-"""Owns how the pieces of a sample's output become events: text, reasoning and calls."""
+"""Owns the conversion of an output's pieces to events: text, reasoning and calls."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Channel = tuple[SpanTag, int | None]
 
 
 class SaidPieces:
-    """What one sample says, in pieces.
+    """Converts the pieces of one sample.
 
-    tells_reasoning: its client wants to read the reasoning
+    tells_reasoning: the client gets the reasoning
     custom_tools:    names of the tools that are called with a text
     """
 
@@ -30,7 +30,7 @@ class SaidPieces:
         self._channel: _Channel = ("content", None)
 
     def take(self, pieces: Iterable[Piece]) -> list[Said]:
-        """What the next pieces add."""
+        """The events of the next pieces."""
         said = list[Said]()
         shown = b""
         for piece in pieces:
@@ -45,7 +45,7 @@ class SaidPieces:
         return said + self._said(shown)
 
     def finish(self) -> list[Said]:
-        """No more come: what is left of a character that was cut off."""
+        """The events at the end: the rest of a character that was cut off."""
         return self._said(b"", is_last=True)
 
     def _begin(self, call: int, name: str) -> CallBegin:
@@ -54,7 +54,7 @@ class SaidPieces:
         return CallBegin(call, name, kind=CUSTOM) if is_custom else CallBegin(call, name)
 
     def _said(self, shown: bytes, *, is_last: bool = False) -> list[Said]:
-        """More of what is being said."""
+        """The event for more bytes of the current text, reasoning or call."""
         text = self._decoder.decode(shown, is_last)
         tag, call = self._channel
         if tag == "tool" and self._input is not None:

@@ -1,5 +1,5 @@
-"""Owns reading one sample of a task while it is written: its text, its calls, and the scores of its
-tokens."""
+"""Owns the reading of one sample of a task while it is generated: its text, its calls, and the
+scores of its tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specguide.server.tasks.task import Task
 
 
 class SampleReader:
-    """Reads the deltas of one sample. sample: which of the task's"""
+    """Reads the deltas of one sample. sample: its index in the task"""
 
     def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
         self._backend, self._sample = backend, sample
@@ -25,8 +25,8 @@ class SampleReader:
         self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         form = output_form(backend, task)
-        self._num_bytes = 0  # of the text, as the engine tells it
-        self._num_undecided = 0  # tokens that are of a reasoning section, if one is begun
+        self._num_bytes = 0  # of the text, as the engine counts it
+        self._num_undecided = 0  # tokens that belong to a reasoning section, if one has begun
         self._parsed = None
         if form.calls is not None or form.reasoning is not None:
             self._parsed = ParsedSample(backend, task, form)
@@ -35,7 +35,7 @@ class SampleReader:
             self._spans = SpanReader(form.with_tags(task.params.guide), backend.spelled)
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
-        """What a delta adds."""
+        """The events of a delta."""
         if delta.prompt_logprobs is not None:
             yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
         if self._parsed is not None:
@@ -55,14 +55,14 @@ class SampleReader:
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
 
     def _scores(self, delta: RequestDelta) -> tuple[Score, ...]:
-        """The scores of its tokens, where they are asked for."""
+        """The scores of the delta's tokens, where they are asked for."""
         return tuple(
             score_of(self._backend, token, entry, self._num_rivals)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
         )
 
     def _scored(self, delta: RequestDelta) -> Iterator[Event]:
-        """Text with its scores; a token that adds nothing to it is told apart."""
+        """Text with its scores; a token that adds nothing to the text gets its own event."""
         scores, num_spelling = self._scores(delta), len(delta.token_ids)
         num_spelling -= self._is_ended_untold(delta)
         said: list[Said] = [Text(delta.text)] if delta.text else []
@@ -81,8 +81,8 @@ class SampleReader:
     def _read(
         self, parsed: ParsedSample, delta: RequestDelta, scores: tuple[Score, ...]
     ) -> Iterator[Event]:
-        """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
-        each is told with what it added."""
+        """Reasoning, text and calls. With scores, and during reasoning, tokens are read one by one,
+        so that each gets the text that it added."""
         self._num_bytes += len(delta.text.encode())
         ids = delta.token_ids
         spelling = ids[:-1] if self._is_ended_untold(delta) else ids
@@ -99,7 +99,7 @@ class SampleReader:
             yield from self._told(parsed.finish(delta.stop_reason, self._num_bytes))
 
     def _reasoned(self, parsed: ParsedSample, count: int) -> int:
-        """How many tokens turn out to be of the reasoning, with `count` that may be."""
+        """How many tokens turn out to be reasoning, including `count` new ones that may be."""
         self._num_undecided += count
         if not parsed.has_reasoned:
             return 0
@@ -107,7 +107,7 @@ class SampleReader:
         return found
 
     def _spanned(self, reader: SpanReader, delta: RequestDelta) -> Iterator[Event]:
-        """Spans that are over with a delta."""
+        """The spans that end with a delta."""
         logprobs = own_logprobs(delta.token_ids, delta.logprobs or ())
         spans = reader.add(delta.token_ids, logprobs)
         if delta.finish_reason is not None:
@@ -125,14 +125,14 @@ class SampleReader:
                 yield score_of(self._backend, token, entry, num_rivals)
 
     def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
-        """As this sample's; scores go with the first of them, or alone."""
+        """The events with this sample's index; scores go with the first event, or get their own."""
         for event in said or ([Text("")] if scores else []):
             yield replace(event, sample=self._sample, scores=scores)
             scores = ()
 
 
 def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_rivals: int) -> Score:
-    """A token's score among those of its place."""
+    """A token's score, with its rivals at the same position."""
 
     def one(token: int, rivals: tuple[Score, ...] = ()) -> Score:
         found = entry[token]

@@ -1,5 +1,5 @@
-"""Owns cutting an output at the stop string that has ended it, where the server reads the text from
-tokens itself, marks of calls and reasoning included."""
+"""Owns the cut of an output at the stop string that ended it, where the server itself decodes the
+tokens, including marks of calls and reasoning."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from specguide.params import SamplingParams
 
 
 class StopTail:
-    """Holds back what may be the beginning of a stop string, until more has come.
+    """Holds back text that may be the beginning of a stop string, until more has come.
 
-    Where the output ends is the engine's to say: a stop string may be text like any other.
+    The engine decides where the output ends: a stop string may also be part of a guided text.
     """
 
     def __init__(self, params: SamplingParams) -> None:
@@ -19,8 +19,8 @@ class StopTail:
         self._num_certain, self._num_last = 0, 0
 
     def feed(self, *tokens: bytes, is_last: bool = False) -> bytes:
-        """What is certain with these tokens, as SpelledTokens spells them. is_last: they are of
-        those with which a stop string has ended the output; `finish` tells all of it"""
+        """The text that is certain with these tokens, as SpelledTokens spells them. is_last: a stop
+        string has ended the output with these tokens; `finish` then returns all of their text"""
         text = self._held + b"".join(tokens)
         if not self._stops:
             return text
@@ -33,10 +33,11 @@ class StopTail:
         return text[:num_now]
 
     def finish(self, stop: str | int | None, num_bytes: int = 0) -> bytes:
-        """What is left. stop: that has ended the output; None where none has
+        """The rest of the text. stop: the stop string or token id that ended the output; None where
+        none did
 
-        num_bytes: of the whole output as the engine tells it. Where the last token completes the
-                   stop string more than once, this tells which time it was, unless the engine
+        num_bytes: length of the whole output in the engine. Where the last token completes the stop
+                   string more than once, it tells which one ended the output, unless the engine
                    leaves special tokens out of the text: then it was the first
         """
         text, self._held = self._held, b""
@@ -51,6 +52,6 @@ class StopTail:
 
 
 def _overlap(text: bytes, stop: bytes) -> int:
-    """Length of the longest end of a text that is a beginning of a stop string, or all of it."""
+    """Length of the longest end of a text with which the stop string begins."""
     lengths = range(min(len(text), len(stop)), 0, -1)
     return next((length for length in lengths if stop.startswith(text[-length:])), 0)

@@ -1,5 +1,5 @@
-"""Owns what the endpoints share: the engine, special tokens, and waiting for a client that may
-leave."""
+"""Owns what all endpoints share: access to the engine and its tokens, parsing in threads, and
+waiting for work whose client may leave."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_TEMPLATES = 2
 
 
 class Backend:
-    """An engine and what the server was told."""
+    """An engine with the server's configuration."""
 
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine, self.config = engine, config
@@ -40,9 +40,9 @@ class Backend:
         self.sampling_defaults = sampling_defaults(config, engine.config.model)
         self._unknown_fields = UnknownFields(config.strict_fields)
         self._lane = asyncio.Semaphore()
-        """One large body at a time is read."""
+        """Lets one large body be parsed at a time."""
         self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)
-        """Clients' templates that are rendered at once; their threads wait for them."""
+        """Limits the clients' templates that are rendered at once; their threads wait for them."""
 
     @property
     def limits(self) -> GuideConfig:
@@ -51,7 +51,7 @@ class Backend:
 
     @cached_property
     def max_prompt_chars(self) -> int:
-        """No prompt that fits into the context has more characters."""
+        """Most characters of a prompt that fits into the context."""
         return self.engine.max_model_len * max(map(len, self._spelled))
 
     @cached_property
@@ -61,25 +61,25 @@ class Backend:
 
     @cached_property
     def spelled(self) -> SpelledTokens:
-        """What tokens are read as."""
+        """The text of each token."""
         return SpelledTokens(self._spelled, self.tokenizer.eos_token_ids)
 
     def check_prompt(self, num_chars: int, param: str) -> None:
-        """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it
-        would take long."""
+        """Raises PromptTooLong for a text that fits into the context in no tokenization, since
+        encoding it would take long."""
         if num_chars > self.max_prompt_chars:
             raise self._too_long(f"{num_chars} characters, which cannot fit", param)
 
     def check_prompt_ids(
         self, prompt_ids: Sequence[int], param: str, told: Callable[[], str] = str
     ) -> None:
-        """Raises PromptTooLong where they leave no room for an answer. told: what is said of them
-        beside their number"""
+        """Raises PromptTooLong where the tokens leave no room for an answer. told: adds to their
+        number in the message"""
         if len(prompt_ids) >= self.engine.max_model_len:
             raise self._too_long(f"{len(prompt_ids)} tokens{told()}", param)
 
     def _too_long(self, size: str, param: str) -> PromptTooLong:
-        """The error, in words by which clients know that it was this."""
+        """The error, in words by which clients recognize it."""
         return PromptTooLong(
             f"this model's maximum context length is {self.engine.max_model_len} tokens, output "
             f"included, and the prompt has {size}; make it shorter",
@@ -89,7 +89,7 @@ class Backend:
     def check_samples(self, num_prompts: int, num_samples: int) -> None:
         """Raises InvalidParams for more answers than there is ever room for.
 
-        num_samples: of each prompt
+        num_samples: per prompt
         """
         most = self.engine.max_unfinished
         if num_prompts * num_samples > most:
@@ -103,12 +103,12 @@ class Backend:
 
     @cached_property
     def tool_format(self) -> ToolFormat:
-        """Raises InvalidParams where it is not known."""
+        """The format of tool calls. Raises InvalidParams where it is unknown."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
     @cached_property
     def known_tool_format(self) -> ToolFormat | None:
-        """None where it is not known."""
+        """The format of tool calls; None where it is unknown."""
         try:
             return self.tool_format
         except InvalidParams:
@@ -116,22 +116,23 @@ class Backend:
 
     @cached_property
     def told_calls(self) -> ToldCalls:
-        """How the chat template is told calls, whether or not their format is known."""
+        """How calls are given to the chat template, whether or not their format is known."""
         return told_calls(self.tokenizer, self.known_tool_format)
 
     @cached_property
     def reasoning_format(self) -> ReasoningFormat | None:
-        """None where the model does not reason. Raises InvalidParams for an unknown name."""
+        """The format of the reasoning; None where the model does not reason. Raises InvalidParams
+        for an unknown name."""
         return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
 
     @staticmethod
     def are_few(num_bytes: int) -> bool:
-        """Whether to parse so many takes less time than to have a thread do it."""
+        """Whether parsing this many bytes takes less time than handing them to a thread."""
         return num_bytes <= _FEW_BYTES
 
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
-        """Run in a thread, large bodies one after another: they hold the interpreter, and would
-        hold up all small ones.
+        """Run `work` in a thread. Large bodies are processed one after another: they hold the GIL,
+        and would delay all small ones.
 
         Raises what `work` does, and ApiError where a body is nested too deeply for it.
         """
@@ -142,9 +143,9 @@ class Backend:
             raise ApiError(400, "the body is nested too deeply") from None
 
     async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
-        """What a request's body means, found out aside unless that is quick. Raises what
-        `understand` does, ApiError as `aside`, and InvalidParams for unknown fields where they are
-        refused."""
+        """The result of `understand` for a request's body, computed in a thread unless it is quick.
+        Raises what `understand` does, ApiError as `aside`, and InvalidParams for unknown fields
+        where they are refused."""
         self._unknown_fields.check(body)
         if body.is_quick and self.are_few(num_bytes):
             return understand(self, body)
@@ -154,9 +155,9 @@ class Backend:
     def text_of(
         self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
     ) -> str:
-        """The text of token ids. Raises InvalidParams for an id that there is not.
+        """The text of token ids. Raises InvalidParams for an id outside the vocabulary.
 
-        skip_special_tokens: else they stand there by their names
+        skip_special_tokens: leave them out; else they are written by their names
         """
         size = self.engine.vocab_size
         bad = next((token for token in token_ids if not 0 <= token < size), None)
@@ -167,21 +168,21 @@ class Backend:
         return self.tokenizer.decode(token_ids, skip_special_tokens)
 
     def special_token(self, text: str) -> int | None:
-        """The id of a special token; None for a token that is text, or none."""
+        """The id of a special token; None for an ordinary token and for an unknown text."""
         vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
         return vocabulary.special_id(self.tokenizer.token_id(text))
 
     def token_name(self, token: int) -> tuple[bytes, bool]:
-        """What a token adds to a text, its leading space included, or the name of a special token;
-        and whether it is special."""
+        """A token's text, including its leading space, or the name of a special token; and whether
+        it is special."""
         spelled = self._spelled[token]
         if spelled:
             return spelled, False
         return self.tokenizer.decode([token], skip_special_tokens=False).encode(), True
 
     def check_model(self, name: str | None) -> str:
-        """The name that answers have, whichever of its names is asked for, or none. Raises ApiError
-        for another model's."""
+        """The model's name for answers, given the requested one, which may be missing or an alias.
+        Raises ApiError for another model's name."""
         if name and name not in self.config.model_names:
             raise ApiError(
                 404,
@@ -194,7 +195,8 @@ class Backend:
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:
-    """The work's result; cancels it when the client leaves, and then raises ApiError for nobody."""
+    """The result of `work`, which is cancelled when the client leaves; ApiError is then raised,
+    though nobody reads it."""
     task = asyncio.ensure_future(work)
     try:
         while not task.done():

@@ -1,5 +1,5 @@
-"""Owns the way from a conversation's messages and tools to a task, the same for all APIs
-that answer one."""
+"""Owns the way from a conversation's messages and tools to a task, the same for all APIs that
+answer conversations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specguide.server.tasks.tool_choice import ToolChoice
 from specguide.server.tasks.tools import OF_OPENAI, ToolFields, function_of, tools_of
 
 _TAIL = 8
-"""Tokens at a prompt's end that begin an answer."""
+"""Tokens at a prompt's end in which the beginning of an answer is looked for."""
 
 
 def conversation_task(
@@ -35,11 +35,12 @@ def conversation_task(
     named: ToolFields = OF_OPENAI,
     **sampling: Any,
 ) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
+    """The task of a conversation. Raises ApiError, InvalidParams and InvalidGuide, which name the
+    field.
 
-    answer:   what the turn's text must match
-    named:    how the request calls its tools
-    sampling: further values of SamplingParams; max_tokens None: all that the model has room for
+    answer:   the guide of the turn's text
+    named:    the fields of the request's tools
+    sampling: further values of SamplingParams; max_tokens None: as many as the model has room for
     """
     model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
@@ -58,7 +59,7 @@ def conversation_task(
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
     if expected is not None and not expected.is_told:
-        sampling["logprobs"] = None  # they would tell it
+        sampling["logprobs"] = None  # they would reveal it
     return Task(
         model,
         (token_ids,),
@@ -79,8 +80,8 @@ def num_prompt_tokens(
     answer: Guide | None,
     named: ToolFields = OF_OPENAI,
 ) -> int:
-    """Tokens of the prompt that `conversation_task` makes of the same, of which there may be too
-    many. Raises ApiError and InvalidParams, which name the field."""
+    """The number of tokens of the prompt that `conversation_task` makes of the same arguments,
+    which may be too long. Raises ApiError and InvalidParams, which name the field."""
     backend.check_model(body.model)
     rules = schema_rules(backend.config, body)
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
@@ -98,7 +99,7 @@ def _plan(
 
 
 def _told_schema(answer: Guide | None) -> Any:
-    """The JSON Schema that chat templates are told of; None where there is none."""
+    """The answer's JSON Schema, for chat templates; None where there is none."""
     return answer.source() if answer and answer.kind == "json_schema" else None
 
 
@@ -128,20 +129,20 @@ def _prompt(
     tools: Sequence[Mapping[str, Any]] | None,
     answer: Guide | None,
 ) -> list[int]:
-    """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
+    """Token ids of the conversation up to the answer. Raises ApiError where there are too many."""
     json_schema = _told_schema(answer)
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
     made = partial(_untested_prompt, backend, body, conversation, plan)
 
     def told() -> str:
-        """How many of them the chat template needs for tools and schema."""
+        """How many of the tokens the chat template needs for tools and schema."""
         without: dict[str, tuple[Any, Any]] = {"tools": (None, json_schema)} if tools else {}
         if json_schema is not None:
             without["schema"] = (tools, None)
         try:
             num = {name: len(token_ids) - len(made(*rest)) for name, rest in without.items()}
-        except InvalidParams:  # the template cannot do without
+        except InvalidParams:  # the template cannot render without them
             return ""
         return "".join(f", {num[name]} of them for the {name}" for name in num if num[name] > 0)
 
@@ -151,8 +152,8 @@ def _prompt(
 
 
 def _with_recipient(backend: Backend, token_ids: list[int]) -> list[int]:
-    """A prompt of a turn without calls, with the mark that the model would write in front of its
-    answer where it may write a tool's name as well."""
+    """The prompt of a turn without calls, with a mark at its end that the model would otherwise
+    write before its answer, where a tool's name could come instead."""
     known, tokenizer = backend.known_tool_format, backend.tokenizer
     if known is None or not known.before_answer:
         return token_ids
@@ -163,8 +164,8 @@ def _with_recipient(backend: Backend, token_ids: list[int]) -> list[int]:
 
 
 def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
-    """Its tools as chat templates read them; None where these are told nothing of tools. Raises
-    InvalidParams for what no template could write."""
+    """The tools as chat templates read them; None where these get no tools. Raises InvalidParams
+    for values that no template could write."""
     excludes = backend.config.exclude_uncallable_tools
     if not body.tools or (excludes and body.tool_choice == "none"):
         return None
@@ -179,13 +180,13 @@ def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | Non
 
 @dataclass(frozen=True)
 class _Calls:
-    """What comes of a request's tools.
+    """The guide and the tools of a request.
 
-    guide:    of the whole message, calls or not
-    tools:    as `told_tools` has them
-    may_call: the message may be calls
+    guide:    of the whole message, whether it has calls or not
+    tools:    see `told_tools`
+    may_call: the message may have calls
 
-    schema_params is as Task has it.
+    schema_params: see Task.
     """
 
     guide: Guide | None
@@ -201,7 +202,8 @@ def _calls(
     rules: SchemaRules,
     named: ToolFields,
 ) -> _Calls:
-    """Raises InvalidParams and InvalidGuide, which name the field."""
+    """The tools and the guide of a request. Raises InvalidParams and InvalidGuide, which name the
+    field."""
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
     tools = told_tools(backend, body)
     if choice is None:

@@ -1,5 +1,5 @@
-"""Owns OpenAI's custom tools, which are called with a text: each is told to the model as a function
-of one argument.
+"""Owns OpenAI's custom tools, which are called with a text: the model sees each as a function with
+one argument.
 
 Source: OpenAI, "Function calling" (platform.openai.com/docs/guides/function-calling): custom tools.
 """
@@ -16,22 +16,22 @@ from specguide.server.bodies.base_body import given
 
 KIND, INPUT = "custom", "input"
 CALLED_WITH = {"function": "arguments", KIND: INPUT}
-"""By what a call is of, the name of what it is called with."""
+"""The name of a call's input, by the call's type."""
 _QUOTES_BEFORE = 3
-"""Quotes of an object's text up to its first value, a text: two of the key, and one of the text."""
+"""Quotes in an object's JSON up to its first value, a text: two of the key, and one of the text."""
 _HALVES = frozenset(f"ud{digit}" for digit in "89ab")
-"""How escapes begin that are a character with the escape behind them."""
+"""Beginnings of escapes that form one character together with the next escape: surrogates."""
 
 
 def custom_names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Names of those tools that are custom."""
+    """Names of the custom tools."""
     custom = (given(tool, KIND, tool) for tool in tools if tool.get("type") == KIND)
     return frozenset(str(one.get("name")) for one in custom if isinstance(one, Mapping))
 
 
 def custom_function(definition: Mapping[str, Any], param: str) -> Mapping[str, Any]:
-    """The function that stands for a custom tool or for a choice of one: chat has it under
-    "custom", responses have it beside "type". Raises InvalidParams.
+    """The function that stands for a custom tool or for a choice of one; chat has the definition
+    under "custom", responses have it beside "type". Raises InvalidParams.
 
     param: the request's field of the definition
     """
@@ -50,7 +50,7 @@ def custom_function(definition: Mapping[str, Any], param: str) -> Mapping[str, A
 
 
 def _format(asked: Any, param: str) -> dict[str, Any]:
-    """What a schema says of a text in this format. Raises InvalidParams."""
+    """The keywords of the text's schema for this format. Raises InvalidParams."""
     kind = given(asked, "type", "text") if isinstance(asked, Mapping) else None
     if kind == "text":
         return {}
@@ -74,7 +74,7 @@ def _format(asked: Any, param: str) -> dict[str, Any]:
 
 
 class InputText:
-    """The text of a custom tool's call, read from its arguments as they come."""
+    """The text of a custom tool's call, read piece by piece from its arguments."""
 
     def __init__(self) -> None:
         self._num_quotes = 0
@@ -94,12 +94,12 @@ class InputText:
         text, self._left = self._left[:end], self._left[end:]
         self._num_quotes += is_over
         found: str = json.loads(f'"{text}"', strict=False)
-        return found.encode(errors="replace").decode()  # half a character is none
+        return found.encode(errors="replace").decode()  # a lone surrogate is not a character
 
 
 def _read(text: str) -> tuple[int, bool]:
-    """How much of the inside of a JSON string is as it is whatever follows, and whether the string
-    ends there."""
+    """The number of characters inside a JSON string that no later text can change, and whether the
+    string ends there."""
     at = 0
     while (escape := text.find("\\", at)) >= 0:
         quote = text.find('"', at, escape)

@@ -1,5 +1,5 @@
-"""Owns the events of a task that runs. Each is of a type of its own: `run` makes them, and
-renderers tell them."""
+"""Owns the events of a task that runs, each of its own type: `run` makes them, and renderers write
+them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from specguide.request_records import OutputSpan, RequestMetrics
 
 
 class Score(msgspec.Struct, frozen=True):
-    """A token and how likely it was, by the model's own logits.
+    """A token and its probability, by the model's own logits.
 
-    spelled: what it adds to a text, its leading space included; the name of a special token
-    logprob: None for a prompt's first token, before which there is nothing
+    spelled: its text, including its leading space; the name of a special token
+    logprob: None for a prompt's first token, which has no tokens before it
     rank:    its place among all tokens, 1 is the likeliest; 0 where there is no logprob
-    rivals:  the likeliest tokens of its place, likeliest first, as many as were asked for
+    rivals:  the likeliest tokens at the same position, likeliest first, as many as were asked for
     is_special: `spelled` is a name, and the token adds nothing to a text
     """
 
@@ -28,34 +28,35 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """`spelled`; bytes that are no text are replaced."""
+        """`spelled`; invalid UTF-8 is replaced."""
         return self.spelled.decode(errors="replace")
 
     def name(self, *, as_id: bool) -> str:
-        """The text, or in its place the id, as vLLM writes that."""
+        """The text, or the id in vLLM's form."""
         return f"token_id:{self.token_id}" if as_id else self.text
 
 
 class PromptScores(msgspec.Struct, frozen=True):
-    """The prompt of a sample, token by token: of a prompt's first sample the first event, where
-    they are asked for."""
+    """The scores of a prompt's tokens: the first event of the prompt's first sample, where they are
+    asked for."""
 
     scores: tuple[Score, ...]
     sample: int = 0
 
 
 class Spans(msgspec.Struct, frozen=True):
-    """What tokens of a sample are of, where that is asked for; each span once, when it is over."""
+    """The parts of the output to which a sample's tokens belong, where that is asked for; each span
+    comes once, at its end."""
 
     spans: tuple[OutputSpan, ...]
     sample: int = 0
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """A sample got so many more tokens. What they add to it follows, now or later.
+    """A sample got `count` more tokens. The text that they add follows, now or later.
 
-    num_reasoning: so many more of its tokens, earlier ones among them, are of its reasoning
-    token_ids:     theirs
+    num_reasoning: this many more of its tokens, possibly earlier ones, are reasoning
+    token_ids:     ids of the new tokens
     """
 
     count: int
@@ -65,9 +66,9 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """More text that is no call; it may be empty where there are scores.
+    """More text outside of calls; it may be empty where there are scores.
 
-    scores: of the tokens that it is from, where they are asked for; as those of the other events
+    scores: of the text's tokens, where they are asked for; the same in the other events
     """
 
     text: str
@@ -76,7 +77,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Reasoned(msgspec.Struct, frozen=True):
-    """More of what the model thinks before it answers."""
+    """More of the model's reasoning."""
 
     text: str
     sample: int = 0
@@ -86,8 +87,8 @@ class Reasoned(msgspec.Struct, frozen=True):
 class CallBegin(msgspec.Struct, frozen=True):
     """A call, whose arguments follow.
 
-    index: which of the sample's
-    kind:  "function", or "custom" of a custom tool: what follows is its text, and no JSON
+    index: its index among the sample's calls
+    kind:  "function"; or "custom", a custom tool's, which is followed by its text instead of JSON
     """
 
     index: int
@@ -98,7 +99,7 @@ class CallBegin(msgspec.Struct, frozen=True):
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """More of a call's arguments, which are JSON, or of its text."""
+    """More of a call's arguments, which are JSON, or of a custom tool's text."""
 
     index: int
     text: str
@@ -119,6 +120,6 @@ class End(msgspec.Struct, frozen=True):
 
 
 Said = Reasoned | Text | CallBegin | Arguments
-"""What a sample says."""
+"""Events with a sample's output."""
 
 Event = PromptScores | Tokens | Spans | Said | End

@@ -1,4 +1,4 @@
-"""Owns what an output must match: from the fields of a request to a guide."""
+"""Owns the way from a request's fields to the guide of its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specguide.server.tasks.schemas import SchemaRules
 
 
 def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:
-    """What becomes of the request's JSON schemas."""
+    """The rules for the request's JSON schemas."""
     asked = fields.structured_outputs
     rules = SchemaRules(config.openai_strict, config.closed_objects)
     return rules if asked is None else rules.closing(asked.disable_additional_properties)
@@ -27,9 +27,9 @@ def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:
 def guide_of(
     fields: SamplingFields, rules: SchemaRules, formats: Mapping[str, Guide | None]
 ) -> Guide | None:
-    """The one that is given, in one field or alike in several; None for free text.
+    """The request's guide, given in one field or the same in several; None for free text.
 
-    formats: those of an endpoint's own fields, by their names
+    formats: guides of an endpoint's own fields, by these fields' names
 
     Raises InvalidParams and InvalidGuide, which name the field.
     """
@@ -57,7 +57,8 @@ def guide_of(
 
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
-    """The guide of `response_format`. Raises InvalidParams for one without what its type needs."""
+    """The guide of `response_format`. Raises InvalidParams where a field is missing that its type
+    needs."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
@@ -104,7 +105,7 @@ def _tag_of_format(one: ResponseFormat, rules: SchemaRules) -> Any:
 
 
 def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
-    """A guide whose JSON schema has its objects closed, where they are to be."""
+    """The guide; the objects of its JSON schema are closed, where the rules ask for that."""
     if guide is None or guide.kind != "json_schema" or not rules.is_closed:
         return guide
     schema = rules.closed(json.loads(guide.source()))
@@ -112,7 +113,7 @@ def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
 
 
 def _any_object(param: str, schema: Any) -> Guide:
-    """One of a schema, where there is one."""
+    """The guide of the schema; without one, a guide of any JSON object."""
     return _made(param, json_schema=schema) or Guide(json_object=True)
 
 
@@ -137,7 +138,7 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
     given = [name for name, value in kinds.items() if value is not None]
     if not given:
         if one.disable_additional_properties is not None:
-            return None  # which is said of another field's schema
+            return None  # it is meant for the schema in another field
         found = ", ".join(one.unknown_fields()) or "none"
         raise InvalidParams(
             f"structured_outputs must have one of {', '.join(kinds)}; found {found}",
@@ -156,8 +157,8 @@ def _of_schema(named: NamedSchema | None, what: str, param: str, rules: SchemaRu
 
 
 def naming(param: str, **value: Any) -> Guide:
-    """A guide of Unicode text, which a chat template may be told. Raises InvalidGuide, which names
-    the field."""
+    """A guide that is valid Unicode, since a chat template may get it. Raises InvalidGuide, which
+    names the field."""
     try:
         guide = Guide(**value, param=param)
         encoded(guide.source(), guide.kind)

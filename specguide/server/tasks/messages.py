@@ -1,4 +1,4 @@
-"""Owns the messages of a conversation on their way to the chat template."""
+"""Owns the translation of a conversation's messages to those that the chat template reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """As chat templates read them: contents are text, "developer" is "system", arguments of calls
-    are objects, and calls of OpenAI's old `function_call` are tool calls.
+    """The messages as chat templates read them: contents are text, "developer" is "system",
+    arguments of calls are objects, and calls of OpenAI's old `function_call` are tool calls.
 
     Raises InvalidParams naming the message.
     """
@@ -28,7 +28,7 @@ def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     made: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
         made.append(_message(message, f"messages[{index}]", index))
-        if message.get("role") == "function":  # answers the call before it
+        if message.get("role") == "function":  # it answers the previous call
             calls = made[-2].get("tool_calls") if index else None
             made[-1] |= {"role": "tool", "tool_call_id": calls[-1].get("id") if calls else ""}
     return made
@@ -64,7 +64,8 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
 def with_told_ids(
     messages: Sequence[dict[str, Any]], tool_format: ToolFormat
 ) -> list[dict[str, Any]]:
-    """Messages whose calls, and what answers these, have ids as the format asks for them."""
+    """The messages, with the ids of calls and of their results in the form that the tool format
+    needs."""
     if not tool_format.told_id:
         return list(messages)
     told, numbers, made = dict[str, str](), count(), list[dict[str, Any]]()
@@ -83,8 +84,8 @@ def with_told_ids(
 
 
 def with_thoughts(message: dict[str, Any]) -> dict[str, Any]:
-    """What an assistant thought, under both names that templates read. Harmony's read it as
-    `thinking`, and not beside a text and calls."""
+    """The message, with the assistant's reasoning under both names that templates read. Harmony's
+    templates read it as `thinking`, and do not accept it together with a text and calls."""
     thoughts = message.get("reasoning_content") or message.get("reasoning")
     if thoughts:
         message["reasoning_content"] = thoughts
@@ -111,8 +112,8 @@ def _call(call: Any, param: str) -> dict[str, Any]:
 
 
 def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
-    """A call's arguments as an object, which they are or whose text they are; of a text that was
-    cut, what there is. Raises InvalidParams naming them."""
+    """A call's arguments as an object, given as an object or as JSON text; of a text that was cut
+    off, the part that is there. Raises InvalidParams naming them."""
     try:
         made = _object_of(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -123,7 +124,7 @@ def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
 
 
 def _object_of(text: str) -> Any:
-    if text.strip() in ("", "null"):  # of clients that have none
+    if text.strip() in ("", "null"):  # from clients without arguments
         return {}
     try:
         return json.loads(text)

@@ -1,5 +1,5 @@
-"""Owns how a conversation becomes a prompt: through the model's template or the client's, and what
-either is told."""
+"""Owns the rendering of a conversation to a prompt, with the model's chat template or the client's,
+and the variables that the template gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specguide.server.tasks.told_calls import ToldCalls, told_functions
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
-"""Largest number in chat_template_kwargs; a template may count up to it."""
+"""Largest number in chat_template_kwargs, since a template may count up to it."""
 MAX_CHARS = 16_384
 """Most characters of all texts in chat_template_kwargs."""
 MAX_VALUES = 256
@@ -24,8 +24,8 @@ MAX_VALUES = 256
 class Conversation(NamedTuple):
     """Messages as chat templates read them.
 
-    field:        of the request, that has them
-    is_continued: the last one is an answer that is begun, and goes on
+    field:        the request's field with the messages
+    is_continued: the last message is the beginning of the answer, which continues it
     """
 
     field: str
@@ -60,7 +60,7 @@ def prompt_ids(
 ) -> list[int]:
     """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
 
-    variables: of the template, beside those of the request, which come first
+    variables: the template's variables; those of the request override them
     """
     own_variables = asked.chat_template_kwargs or {}
     check_variables(own_variables)
@@ -89,7 +89,7 @@ def prompt_ids(
 def _told_messages(
     backend: Backend, asked: TemplateFields, messages: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The messages as the template must be told them."""
+    """The messages in the form that the template needs."""
     if not any(message.get("tool_calls") for message in messages):
         return list(messages)
     told = backend.told_calls
@@ -99,8 +99,8 @@ def _told_messages(
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:
-    """Raises InvalidParams, which names the variable, where they are too large for a template to
-    work with."""
+    """Raises InvalidParams, which names the variable, where variables are too large for a
+    template."""
     num_values = num_chars = 0
     for name, value in variables.items():
         rest = [value]
@@ -108,7 +108,7 @@ def check_variables(variables: Mapping[str, Any]) -> None:
             one = rest.pop()
             num_values += 1
             num_chars += len(one) if isinstance(one, str) else 0
-            # nor may it be NaN
+            # NaN is refused, too
             if isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER:
                 raise _too_much(name, f"a number of more than {MAX_NUMBER}")
             if num_values > MAX_VALUES or num_chars > MAX_CHARS:

@@ -1,5 +1,5 @@
-"""Owns whether a model thinks before it answers a request: what the chat template is told, what is
-expected of the output, and what the guide lets through."""
+"""Owns the plan of a request's reasoning: the variables of the chat template, the expected form of
+the output, and the guide after the reasoning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from specguide.server.tasks.task import ExpectedReasoning
 from specguide.tokenizer import Tokenizer
 
 _TAIL = 64
-"""Tokens at a prompt's end in which it may begin the section, or leave it out."""
+"""Tokens at a prompt's end that are searched for the beginning of the section, or for
+the text that replaces it."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ANYTHING = Guide(regex=r"[\s\S]*")
 
@@ -25,11 +26,11 @@ class ReasoningPlan:
     """How one request reasons.
 
     format:     None for a model that does not reason
-    effort:     OpenAI's; "none" switches reasoning off; None: as the model does by itself
+    effort:     OpenAI's; "none" switches reasoning off; None: the model's default
     max_tokens: of the section; None: no bound
-    is_told:    the client wants to read it
-    has_tools:  what follows may be calls: the tools' grammar and reader know the answer's mark
-    is_begun:   the answer is, so that there is no more reasoning
+    is_told:    the client gets the reasoning
+    has_tools:  calls may follow: the tools' grammar and reader then handle the answer's mark
+    is_begun:   the answer has begun, so that there is no more reasoning
     """
 
     format: ReasoningFormat | None
@@ -41,7 +42,8 @@ class ReasoningPlan:
 
     @classmethod
     def of(cls, body: TurnFields, one: ReasoningFormat | None, **facts: bool) -> ReasoningPlan:
-        """Raises InvalidParams for an effort that there is not, where the model reasons.
+        """The plan of a request. Raises InvalidParams for an unknown effort, where the model
+        reasons.
 
         facts: has_tools and is_begun
         """
@@ -55,16 +57,16 @@ class ReasoningPlan:
 
     @property
     def _answer(self) -> str:
-        """The mark in front of an answer, where it is not the tools' grammar that has it."""
+        """The mark before an answer, unless the tools' grammar has it."""
         return "" if self.format is None or self.has_tools else self.format.answer
 
     @property
     def after_answer(self) -> str:
-        """The mark behind an answer, where it is not the tools' grammar that has it."""
+        """The mark after an answer, unless the tools' grammar has it."""
         return "" if self.format is None or self.has_tools else self.format.after_answer
 
     def variables(self) -> dict[str, Any]:
-        """What the chat template is told."""
+        """The variables for the chat template."""
         one = self.format
         if one is None or self.effort is None:
             return {}
@@ -75,9 +77,10 @@ class ReasoningPlan:
         return told | ({one.effort: effort} if one.effort else {})
 
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
-        """The prompt, with an empty section where it has begun one that nobody wants, or the model
-        would begin one that no switch keeps it from; and with the answer's mark where the section
-        is over, or nobody wants one that the model may leave out."""
+        """The prompt with the text that belongs before the answer. After a section that is over,
+        this is the answer's mark. Without reasoning, it is the rest of a section that the prompt
+        has begun, or the text that replaces a section, or an empty section where the template has
+        no switch against one."""
         one = self.format
         is_marked = bool(self._answer)
         if one is None or self.is_begun or not (is_marked or self.effort == "none"):
@@ -98,7 +101,7 @@ class ReasoningPlan:
         return prompt + tokenizer.encode(without, add_special_tokens=False)
 
     def expected(self, prompt: Sequence[int], tokenizer: Tokenizer) -> ExpectedReasoning | None:
-        """How the output begins; None where there is no section."""
+        """The beginning of the output; None where there is no section."""
         one = self.format
         if one is None or self.is_begun:
             return None
@@ -111,7 +114,7 @@ class ReasoningPlan:
         return ExpectedReasoning(one, False, *told) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
-        """Values of SamplingParams: the guide begins behind the section."""
+        """Values of SamplingParams: the guide begins after the section."""
         if expected is None or (guide is None and self.max_tokens is None):
             return {"guide": guide}
         one = expected.format

@@ -1,5 +1,5 @@
-"""Owns OpenAI's strict subset of JSON Schema: which schemas `strict: true` takes, and the words for
-the others.
+"""Owns OpenAI's strict subset of JSON Schema: the check which schemas `strict: true` accepts, and
+the error messages for the others.
 
 Source: OpenAI, "Structured Outputs", supported schemas; the messages are those that its API is
         known to answer.
@@ -78,7 +78,7 @@ def _faults(schema: Any) -> Iterator[str]:
 
 
 def _nodes(node: Any, context: Context) -> Iterator[tuple[Context, Any]]:
-    """A schema and all those in it, each with the keys that lead there."""
+    """A schema and all its subschemas, each with the keys that lead to it."""
     yield context, node
     if not isinstance(node, Mapping):
         return
@@ -123,7 +123,7 @@ def _object_fault(node: Mapping[str, Any]) -> str | None:
 
 
 def _mapping(node: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
-    """A keyword's value; nothing where it is of another type, which the compile will refuse."""
+    """A keyword's value; empty where it has another type, which the compile will refuse."""
     value = node.get(keyword)
     return value if isinstance(value, Mapping) else {}
 

@@ -1,5 +1,5 @@
-"""Owns Task: what is to be generated, whichever API asked for it. Parsers make it, and `run`
-takes it."""
+"""Owns Task: the work that a request asks for, independent of its API. Parsers make it, and `run`
+runs it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ExpectedReasoning:
     """How a sample may begin.
 
     is_begun: the prompt has begun the section
-    is_told:  the client wants to read it
-    answer:   what stands between the section's end and the answer, and is no part of it
-    is_free:  the model may leave the section out, if it ever does
+    is_told:  the client gets the reasoning
+    answer:   the mark between the section's end and the answer, which belongs to neither
+    is_free:  the model may leave the section out, if its format allows that
     has_calls: calls may follow
     """
 
@@ -31,37 +31,38 @@ class ExpectedReasoning:
 
     @property
     def end(self) -> str:
-        """Everything behind the section."""
+        """The text from the section's end to the answer."""
         return self.format.end + self.format.resumes + self.answer
 
     @property
     def instead(self) -> str | None:
-        """Everything that may stand in the section's place; None: the section must come."""
+        """The text that may replace the section; None: the section must come."""
         is_left = self.is_free and not self.is_begun and self.format.instead is not None
         return (self.format.instead or "") + self.answer if is_left else None
 
     @property
     def cut_by(self) -> str:
-        """What begins a call inside of the section, and ends that; "": nothing does."""
+        """The mark that begins a call inside the section, and so ends the section; "": none
+        does."""
         return self.format.cut_by if self.has_calls else ""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Prompts that are answered alike.
+    """Prompts that are answered with the same parameters.
 
-    model:         the name by which the model was asked for
-    prompts:       token ids of each; of each there are `params.n` samples
+    model:         the model's name in answers
+    prompts:       token ids of each; each has `params.n` samples
     reasoning:     how reasoning is read; None where there is none to read
-    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
-                   made of several
-    priority:      as RequestSpec has it
-    returns_spans: what their tokens are of is told
-    echoed:        texts of the prompts, where they are told again
-    prompt_text:   of a conversation, where it is told
-    prompt_param:  the request's field that the prompts are from
-    after_answer:  the mark behind an answer, which is no part of it; "": none, or the guide has it
-    limit_param:   the one that `params.max_tokens` is from
+    schema_params: the request's fields with the JSON Schemas of the guide, where it has several
+    priority:      see RequestSpec
+    returns_spans: the answer has the spans of its tokens
+    echoed:        texts of the prompts, where the answer repeats them
+    prompt_text:   text of a conversation's prompt, where the answer has it
+    prompt_param:  the request's field with the prompts
+    after_answer:  the mark after an answer, which does not belong to it; "": none, or the guide has
+                   it
+    limit_param:   the request's field with `params.max_tokens`
     custom_tools:  names of the tools that are called with a text
     """
 
@@ -80,8 +81,8 @@ class Task:
     custom_tools: frozenset[str] = frozenset()
 
     def param_of(self, error: SpecguideError) -> str | None:
-        """The request's field that is wrong where its prompt, its limit or its guide is; None where
-        the error itself says which."""
+        """The request's field whose prompt, limit or guide caused the error; None where the error
+        names the field itself."""
         if isinstance(error, PromptTooLong):
             return self.prompt_param
         if isinstance(error, UserError) and error.param == "max_tokens":
@@ -94,16 +95,16 @@ class Task:
 
     @property
     def num_samples(self) -> int:
-        """Samples of all prompts together; those of a prompt follow each other."""
+        """Number of samples of all prompts; those of a prompt follow each other."""
         return len(self.prompts) * self.params.n
 
 
 class Usage:
-    """Tokens of a task, as far as it has come.
+    """The numbers of a task's tokens so far.
 
-    num_cached:    of the prompts', those whose keys were there already
-    counts_output: False: the prompts are all that is told
-    num_reasoning: of the output's, those before the end of reasoning
+    num_cached:    prompt tokens whose keys were in the cache
+    counts_output: False: only prompt tokens are counted
+    num_reasoning: output tokens before the end of reasoning
     """
 
     def __init__(self, task: Task, *, counts_output: bool = True) -> None:
@@ -113,7 +114,7 @@ class Usage:
         self._num_samples = task.params.n
 
     def take(self, event: Event) -> None:
-        """Count what an event says."""
+        """Count an event."""
         if isinstance(event, Tokens):
             if self._counts_output:
                 self.num_output += event.count

@@ -1,7 +1,8 @@
-"""Owns how earlier calls of a conversation are told to the model's chat template.
+"""Owns the form in which the chat template gets earlier calls of a conversation.
 
-Templates differ in what they take: beside calls, an empty content or none at all; arguments as an
-object or as text. Some read no calls. Nothing says which, so that it is tried.
+Templates accept different forms: beside calls, an empty content or none at all; arguments as an
+object or as text. Some cannot read calls. Templates do not tell which form they accept, so the
+forms are tried.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ _CONVERSATION: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class ToldCalls:
-    """How calls are told.
+    """How calls are given to the template.
 
-    tool_format: how the model writes them; None where that is not known
-    content:     of a message with calls that has none
-    as_text:     arguments are text
+    tool_format: how the model writes them; None where that is unknown
+    content:     the content of a message that has calls only
+    as_text:     arguments are given as text
     in_content:  calls are a part of the content, as the model writes them
     """
 
@@ -61,7 +62,7 @@ class ToldCalls:
     in_content: bool = False
 
     def told(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Messages as the template must be told them."""
+        """The messages in the form that the template needs."""
         if self.tool_format is not None and not self.in_content:
             messages = with_told_ids(messages, self.tool_format)
         return [self._told(one) if one.get("tool_calls") else one for one in messages]
@@ -86,8 +87,8 @@ class ToldCalls:
 def told_functions(
     tool_format: ToolFormat | None, tools: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
-    """What a format's chat templates must be told beside `tools`: functions under a name of their
-    own, and the day."""
+    """The variables that a format's chat templates need beside `tools`: functions under a name of
+    their own, and the date."""
     if tool_format is None:
         return {}
     told: dict[str, Any] = {}
@@ -101,8 +102,8 @@ def told_functions(
 
 
 def told_calls(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> ToldCalls:
-    """How the tokenizer's chat template must be told calls: of the ways in which it writes a call,
-    the one that adds least; as an object where it takes that."""
+    """The form in which the tokenizer's chat template needs calls: of the forms that write the
+    call, the one that adds least; arguments as an object where the template accepts that."""
     is_taken = False
     for as_text in (False, True):
         ways = [ToldCalls(tool_format, content, as_text) for content in (None, "")]
@@ -115,7 +116,7 @@ def told_calls(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> ToldCall
 
 
 def _rendered(tokenizer: Tokenizer, way: ToldCalls) -> str | None:
-    """A conversation with a call; None where the template refuses it."""
+    """A rendered conversation with a call; None where the template refuses it."""
     tools = [{"type": "function", "function": _FUNCTION}]
     try:
         variables = told_functions(way.tool_format, tools)

@@ -1,5 +1,5 @@
-"""Owns what a request says about tools: which may be called, whether one must be, and the guide of
-it."""
+"""Owns a request's choice of tools: which may be called, whether one must be, and the guide that
+enforces it."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class ToolChoice:
         answer: Guide | None,
         key_order: str | None = None,
     ) -> Guide:
-        """The guide of the whole message; `answer` is what it must match where it is not calls.
-        key_order: as of a Guide. Raises InvalidParams."""
+        """The guide of the whole message. answer: the guide of a message without calls. key_order:
+        see Guide. Raises InvalidParams."""
         schema = None
         if answer is not None:
             if answer.kind not in ("json_schema", "json_object"):
@@ -97,8 +97,8 @@ class ToolChoice:
         )
 
     def schema_params(self, answer: Guide | None, layout: CallLayout) -> tuple[str | None, ...]:
-        """The request's fields that the guide's JSON Schemas are from, in the guide's order.
-        layout: the guide's"""
+        """The request's fields with the guide's JSON Schemas, in the guide's order. layout: the
+        guide's"""
         of_answer = () if answer is None or self.must_call else (answer.param,)
         counts = zip(self.tools, layout.num_schemas, strict=True)
         of_tools = ([tool.param] * num_schemas for tool, num_schemas in counts)

@@ -1,4 +1,4 @@
-"""Owns how the OpenAI API names tools: the functions of a request, checked."""
+"""Owns the tools of a request in OpenAI's form: their functions, checked."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 
 @dataclass(frozen=True)
 class ToolFields:
-    """How a request that has tools calls them.
+    """The fields of a request that have its tools.
 
-    places:     of each tool that is a function; None: they are `tools`, and nothing else is there
+    places:     the fields of the tools that are functions; None: `tools`, which has nothing else
     parameters: the field of a function that has its schema
     """
 
@@ -32,7 +32,7 @@ class ToolFields:
     parameters: str = "parameters"
 
     def place(self, index: int) -> str:
-        """The place of a tool in the body."""
+        """The field of a tool in the body."""
         return f"tools[{index}]" if self.places is None else self.places[index]
 
 
@@ -43,7 +43,7 @@ def tool_of(
     function: Mapping[str, Any], param: str, schema_param: str, schemas: SchemaRules
 ) -> Tool:
     """The tool of a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name
-    what is wrong.
+    the wrong field.
 
     param, schema_param: the request's fields of the function, and of its schema
     """
@@ -79,7 +79,7 @@ def tool_of(
 
 
 def _check_names(function: Mapping[str, Any], param: str) -> None:
-    """Check a function without parameters. Raises InvalidParams where it has them by another
+    """Check a function without parameters. Raises InvalidParams where it has them under another
     name."""
     for other in ("input_schema", "inputSchema"):
         if function.get(other) is not None:
@@ -91,8 +91,8 @@ def _check_names(function: Mapping[str, Any], param: str) -> None:
 
 
 def function_of(definition: Mapping[str, Any], param: str = "tools") -> Any:
-    """The function of a tool or of a choice of one, without nulls: chat has it under "function",
-    responses have it beside "type". Raises InvalidParams for a custom tool that is none.
+    """The function of a tool or of a choice of one, without nulls; chat has it under "function",
+    responses have it beside "type". Raises InvalidParams for an invalid custom tool.
 
     param: the request's field of the definition
     """
@@ -110,8 +110,8 @@ def tools_of(
     schemas: SchemaRules = AS_THEY_ARE,
     named: ToolFields = OF_OPENAI,
 ) -> list[Tool]:
-    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
-    compiled."""
+    """The tools of a request. Raises InvalidParams and InvalidGuide, which name the tool. Schemas
+    are checked when they are compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
         kind, place = given(definition, "type", "function"), named.place(index)

@@ -1,5 +1,5 @@
-"""Owns how a stream of /v1/responses ends by an error: here, or where it is passed on for another
-process, which is gone."""
+"""Owns the end of a /v1/responses stream by an error: in the process that generates it, or in one
+that passes it on when the other is gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = tuple(f"event: {kind}\n".encode() for kind in (_CREATED, _ITEM_DONE))
 
 
 class PassedResponse(PassedStream):
-    """What its events have told of it: how it began, and items that are whole."""
+    """A stream that is passed on. It keeps the response's first event and its complete items."""
 
     def __init__(self, *of_api: Any) -> None:
         super().__init__(*of_api)
@@ -28,7 +28,7 @@ class PassedResponse(PassedStream):
             self._kept.append(piece)
 
     def failed(self, error: ApiError) -> Iterator[JsonObject]:
-        """As ResponseRenderer's, but that an item which is not whole is left out."""
+        """As in ResponseRenderer, but an incomplete item is left out."""
         kept = [event for piece in self._kept for event in _events(piece)]
         begun: JsonObject = next((one["response"] for one in kept if one["type"] == _CREATED), {})
         items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
@@ -46,7 +46,8 @@ def _events(piece: bytes) -> Iterator[JsonObject]:
 
 
 def failure_events(error: ApiError, response: JsonObject) -> Iterator[JsonObject]:
-    """The events that end a stream by an error, without numbers. response: as far as it came"""
+    """The events that end a stream with an error, not yet numbered. response: the response so
+    far"""
     yield {
         "type": "error",
         "code": error.code or error.kind,
@@ -57,6 +58,6 @@ def failure_events(error: ApiError, response: JsonObject) -> Iterator[JsonObject
 
 
 def error_object(error: ApiError) -> JsonObject:
-    """An error as a response has it."""
+    """An error in the form of a response's `error`."""
     is_clients = error.kind == "invalid_request_error"
     return {"message": str(error), "code": "invalid_prompt" if is_clients else "server_error"}

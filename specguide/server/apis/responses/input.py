@@ -1,4 +1,4 @@
-"""Owns the input items of /v1/responses on their way to the chat template."""
+"""Owns the translation of /v1/responses' input items to the messages that chat templates read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develop
 def input_messages(
     instructions: str | None, items: str | Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """As chat templates read them: what the assistant thought, said and called, one behind the
-    other, is one message.
+    """The messages as chat templates read them: consecutive reasoning, text and calls of the
+    assistant become one message.
 
     Raises InvalidParams naming the item.
     """
@@ -48,7 +48,7 @@ def input_messages(
 def _add(
     messages: list[dict[str, Any]], called: set[str], item: Mapping[str, Any], param: str
 ) -> None:
-    """An item, to the messages so far. called: ids of the calls in them"""
+    """Add an item to the messages. called: ids of the calls in them"""
     kind = given(item, "type", "message")
     if kind == "message":
         _say(messages, _message(item, param))
@@ -71,7 +71,7 @@ def _add(
 
 
 def _say(messages: list[dict[str, Any]], made: dict[str, Any]) -> None:
-    """A message; one of the assistant goes on with what it has thought or called."""
+    """Add a message; the assistant's continues its previous reasoning or calls."""
     last = messages[-1] if messages and made["role"] == "assistant" else {}
     if (last.get("reasoning_content") or last.get("tool_calls")) and not last["content"]:
         last["content"] = made["content"]
@@ -80,8 +80,8 @@ def _say(messages: list[dict[str, Any]], made: dict[str, Any]) -> None:
 
 
 def _check_reference(item: Mapping[str, Any], param: str) -> None:
-    """Raises InvalidParams for one without which the conversation is not whole; thoughts may be
-    left out."""
+    """Raises InvalidParams for a reference without which the conversation is incomplete; reasoning
+    may be missing."""
     if not str(item.get("id")).startswith("rs_"):
         raise InvalidParams(
             f"this server stores nothing and has no item {item.get('id')!r} to refer to: send the "

@@ -1,5 +1,5 @@
-"""Owns the output items of /v1/responses, messages, reasoning and calls, and the events that tell
-how they grow, which have no numbers yet."""
+"""Owns the output items of /v1/responses (messages, reasoning and calls) and the events by which
+they grow, not yet numbered."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Item(ABC):
 
     @abstractmethod
     def item(self) -> JsonObject:
-        """As OpenAI has it."""
+        """The item in OpenAI's form."""
 
     def begin(self) -> Iterator[JsonObject]:
         """The objects that begin the item."""
         yield self._told("added")
 
     def end(self, status: str) -> Iterator[JsonObject]:
-        """The objects that end the item, of which all is there."""
+        """The objects that end the complete item."""
         self.status = status
         yield from self._text_done()
         yield self._told("done")
 
     @abstractmethod
     def _text_done(self) -> Iterator[JsonObject]:
-        """The objects that tell all of its text."""
+        """The objects with its complete text."""
 
     def _told(self, what: str) -> JsonObject:
         return {
@@ -80,12 +80,12 @@ class Message(Item):
         }
 
     def begin(self) -> Iterator[JsonObject]:
-        """The item and its part are there."""
+        """The objects that begin the item and its part."""
         yield from super().begin()
         yield self._of_part("content_part.added", part=self._part())
 
     def add(self, text: str, scores: Sequence[JsonObject]) -> JsonObject:
-        """More text, and the log-probabilities of its tokens."""
+        """Add text, with the log-probabilities of its tokens."""
         self.text += text
         self.logprobs += scores
         return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
@@ -108,7 +108,7 @@ class Message(Item):
 
 @dataclass
 class Thought(Item):
-    """What the model thinks."""
+    """The model's reasoning."""
 
     id_prefix = "rs"
     text: str = ""
@@ -124,7 +124,7 @@ class Thought(Item):
         }
 
     def add(self, text: str) -> JsonObject:
-        """Add more of the text."""
+        """Add text."""
         self.text += text
         return self._event("reasoning_text.delta", content_index=0, delta=text)
 
@@ -134,7 +134,7 @@ class Thought(Item):
 
 @dataclass
 class Call(Item):
-    """A function call. namespace: of the function, where it is in one"""
+    """A function call. namespace: the function's, if it has one"""
 
     id_prefix = "fc"
     kind: ClassVar[str] = "function_call"
@@ -156,7 +156,7 @@ class Call(Item):
         }
 
     def add(self, text: str) -> JsonObject:
-        """Add more of what it is called with."""
+        """Add more of its arguments."""
         self.text += text
         return self._event(f"{self.kind}_{self.written}.delta", delta=text)
 
@@ -167,7 +167,7 @@ class Call(Item):
 
 @dataclass
 class CustomCall(Call):
-    """A call of a custom tool, with a text."""
+    """A call of a custom tool, whose input is a text."""
 
     id_prefix = "ctc"
     kind = "custom_tool_call"

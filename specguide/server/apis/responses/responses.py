@@ -1,5 +1,5 @@
-"""Owns /v1/responses: from input items to a response of messages and function calls, whole or in
-events."""
+"""Owns /v1/responses: from input items to a response of messages and function calls, as a whole or
+in events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WITHOUT_EFFECT = frozenset(
         "code_interpreter_call.outputs",
     }
 )
-"""What may be asked for in `include` and no answer here ever has."""
+"""Values of `include` that are accepted, though no answer here has such data."""
 _ECHOED = (
     "instructions",
     "metadata",
@@ -64,7 +64,7 @@ _ECHOED = (
 
 
 def parse(backend: Backend, body: ResponsesRequest) -> Task:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     for index, included in enumerate(body.include or ()):
         if included != _LOGPROBS and included not in _WITHOUT_EFFECT:
             raise InvalidParams(
@@ -84,7 +84,8 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
 
 
 def count(backend: Backend, body: ResponsesRequest) -> JsonObject:
-    """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
+    """The number of tokens of the prompt, which may be too long for the model. Raises as `parse`
+    does."""
     num_tokens = num_prompt_tokens(backend, *_asked(backend, body))
     return {"object": "response.input_tokens", "input_tokens": num_tokens}
 
@@ -92,7 +93,7 @@ def count(backend: Backend, body: ResponsesRequest) -> JsonObject:
 def _asked(
     backend: Backend, body: ResponsesRequest
 ) -> tuple[ResponsesRequest, Conversation, Guide | None, ToolFields]:
-    """The turn, its conversation, what its text must match, and where its tools are."""
+    """The turn, its conversation, the guide of its text, and the places of its tools."""
     rules = schema_rules(backend.config, body)
     asked = text_format_guide(body.text.format if body.text else None, rules)
     return (
@@ -104,7 +105,8 @@ def _asked(
 
 
 def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesRequest:
-    """Raises InvalidParams."""
+    """The body with all functions at the top level, those of namespaces too. Raises
+    InvalidParams."""
     if body.tools is None:
         return body
     functions = flat_functions(body.tools)
@@ -117,9 +119,9 @@ def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesReque
 
 
 class ResponseRenderer(Renderer[ResponsesRequest]):
-    """Tells the response, which grows item by item, in numbered events.
+    """Writes the response, which grows item by item, in numbered events.
 
-    An error is two events, the second of them with the response as far as it came.
+    An error is two events; the second one has the response so far.
     """
 
     names_lines = True
@@ -242,7 +244,8 @@ def _usage_object(usage: Usage) -> JsonObject:
 
 
 def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
-    """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
+    """The request's fields that the response repeats, as they were understood. Raises InvalidParams
+    for values that cannot be written as JSON."""
     asked = {name: _sendable(body, name) for name in _ECHOED}
     effort = body.effort()
     tools = asked["tools"] or ()

@@ -1,8 +1,8 @@
-"""Owns the tools of /v1/responses that are no plain functions: namespaces of functions, beside
-what OpenAI runs by itself.
+"""Owns the tools of /v1/responses that are not plain functions: namespaces of functions, and tools
+that OpenAI runs itself.
 
-A function of a namespace is named with it to the model. What is run elsewhere is never called
-here: such a tool is left out, and told to the client as an ignored field.
+The model knows a function of a namespace by a name that includes the namespace's. Tools that OpenAI
+runs are never called here: they are left out, and reported to the client as ignored fields.
 
 Source: OpenAI, "Responses" (platform.openai.com/docs/api-reference/responses): tools.
 """
@@ -16,16 +16,16 @@ from specguide.errors import InvalidParams
 from specguide.server.bodies.built_in_tools import Definition, is_run_elsewhere
 
 _Function = tuple[str, str | None, dict[str, Any]]
-"""A function with its field and its namespace."""
+"""A function, after its field and its namespace."""
 
 
 def flat_name(namespace: str | None, name: str) -> str:
-    """How the model knows a function."""
+    """A function's name for the model."""
     return name if namespace is None else f"{namespace.rstrip('_')}__{name}"
 
 
 def flat_functions(tools: Sequence[Definition]) -> list[dict[str, Any]]:
-    """The functions of a request, each beside the others. Raises InvalidParams naming the tool."""
+    """All functions of a request in one list. Raises InvalidParams naming the tool."""
     return [
         {**function, "name": flat_name(namespace, function["name"])} if namespace else function
         for _, namespace, function in _functions(tools)
@@ -38,8 +38,7 @@ def function_places(tools: Sequence[Definition]) -> list[str]:
 
 
 def namespaces(tools: Sequence[Definition]) -> dict[str, tuple[str, str]]:
-    """The namespace of each function and its name in there, by the function's name for the
-    model."""
+    """The namespace of each function and its name in it, by the function's name for the model."""
     return {
         flat_name(namespace, function["name"]): (namespace, function["name"])
         for _, namespace, function in _functions(tools)
