@@ -48,10 +48,13 @@ def iteration_errors(
 
 def _nothing_left(request: Request, num_tokens: int) -> RequestError:
     forbidding = _forbidding(request)
-    names = " and ".join([*(["the grammar"] if request.params.guide else []), *forbidding])
-    words = f"no token can follow after {num_tokens} tokens of output: " + (
-        f"every token is forbidden by {names}, or " if names else ""
-    )
+    is_guided = request.params.guide is not None
+    names = " and ".join([*(["the grammar"] if is_guided else []), *forbidding])
+    words = f"no token can follow after {num_tokens} tokens of output: "
+    if is_guided and not forbidding:  # as the walk says it, which is not known to have failed yet
+        words += f"{_EMPTY}, or "
+    elif names:
+        words += f"every token is forbidden by {names}, or "
     return _by_client(f"{words}the model's logits are NaN", forbidding, RequestError)
 
 
