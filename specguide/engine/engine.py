@@ -254,6 +254,7 @@ class Engine:
             raise InvalidParams(
                 "there is no timeline: build the engine with trace=True", param="trace"
             )
+        self._grammar.forward.synchronize()  # so that all callbacks have run, too
         self._recorder.add_callbacks(self._grammar.take_callback_times())
         return self._recorder.spans()
 

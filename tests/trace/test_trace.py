@@ -131,6 +131,18 @@ def test_a_timeline_can_be_written_twice_and_goes_on(folders, tmp_path):
     llm.close()
 
 
+def test_the_times_of_callbacks_are_taken_once_iterations_have_ended(folders, monkeypatch):
+    """On a GPU one is still under way when `generate` returns."""
+    llm = make(folders, max_batch_size=2, trace=True)
+    grammar = llm._engine._grammar
+    done, take = [], grammar.take_callback_times
+    monkeypatch.setattr(grammar.forward, "synchronize", lambda: done.append("waited"))
+    monkeypatch.setattr(grammar, "take_callback_times", lambda: [done.append("taken"), *take()][1:])
+    llm._engine.spans()
+    assert done == ["waited", "taken"]
+    llm.close()
+
+
 def test_only_the_last_spans_are_kept(monkeypatch):
     monkeypatch.setattr(HostRecorder, "max_spans", 3)
     recorder = HostRecorder()
