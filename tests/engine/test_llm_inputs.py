@@ -224,7 +224,8 @@ def test_a_guide_of_tools_binds_how_they_are_called(llm):
     for wrong, words in (
         ("x", "tools is a list"),
         ([], "there is no tool"),
-        ([{}], r"tools\[0\] needs a name"),
+        ([{}], "a function's name must be 1 to 128 letters"),
+        ([{"name": "f"}, {"name": "f"}], "two tools are named 'f'"),
         ([{"name": "f", "parameters": {"type": "array"}}], "a JSON schema of type object"),
     ):
         with pytest.raises(InvalidParams, match=words):

@@ -39,3 +39,22 @@ def test_what_h11_refuses_is_refused():
     connection = HttpConnection(h11.SERVER)
     with pytest.raises(h11.LocalProtocolError):
         connection.send(h11.Data(data=b"x"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 200])
+def test_empty_lines_between_requests_are_skipped(size):
+    server = HttpConnection(h11.SERVER)
+    come = b"\r\n\r\nPOST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi\r\n\r\n"
+    come += b"GET /b HTTP/1.1\r\nHost: x\r\n\r\n"
+    targets = []
+    for begin in range(0, len(come), size):
+        server.receive_data(come[begin : begin + size])
+        while (event := server.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
+            assert not isinstance(event, h11.ConnectionClosed)
+            if isinstance(event, h11.Request):
+                targets.append(event.target)
+            if isinstance(event, h11.EndOfMessage):
+                server.send(h11.Response(status_code=200, headers=[(b"Content-Length", b"0")]))
+                server.send(h11.EndOfMessage())
+                server.start_next_cycle()
+    assert targets == [b"/a", b"/b"]

@@ -51,7 +51,7 @@ def _nothing_left(request: Request, num_tokens: int) -> RequestError:
     is_guided = request.params.guide is not None
     names = " and ".join([*(["the grammar"] if is_guided else []), *forbidding])
     words = f"no token can follow after {num_tokens} tokens of output: "
-    if is_guided and not forbidding:  # as the walk says it, which is not known to have failed yet
+    if is_guided and not forbidding:  # as in the walk's own error, which comes later
         words += f"{_EMPTY}, or "
     elif names:
         words += f"every token is forbidden by {names}, or "

@@ -1,5 +1,5 @@
-"""Owns how the arguments of a call are read: prompts as texts or token ids, conversations, tools,
-and sampling parameters."""
+"""Owns how the arguments of a call are read: prompts as texts or token ids, conversations, and
+sampling parameters."""
 
 from __future__ import annotations
 

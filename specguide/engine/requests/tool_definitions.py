@@ -8,7 +8,14 @@ from typing import Any
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.guided.tools import Tool, choose_tool_format, tool_guide
+from specguide.guided.tools import (
+    Tool,
+    add_tool,
+    arguments_schema,
+    choose_tool_format,
+    function_name,
+    tool_guide,
+)
 from specguide.tokenizer import Tokenizer
 
 
@@ -49,7 +56,7 @@ def guide_of_tools(
     vocabulary = tokenizer.vocabulary(vocab_size)
     return tool_guide(
         choose_tool_format(tool_format, tokenizer.chat_template),
-        [_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools)],
+        _tools(tools),
         lambda text: vocabulary.special_id(tokenizer.token_id(text)),
         limits,
         must_call=must_call,
@@ -58,23 +65,15 @@ def guide_of_tools(
     )
 
 
-def _tool(definition: Mapping[str, Any], param: str) -> Tool:
-    """A tool of the OpenAI API, with an inner "function" or without. Raises InvalidParams."""
-    function = definition.get("function", definition)
-    name = function.get("name") if isinstance(function, Mapping) else None
-    if not isinstance(name, str) or not name:
-        raise InvalidParams(
-            f'{param} needs a name: {{"type": "function", "function": {{"name": …, "parameters": '
-            f"…}}}}; found {definition!r}",
-            param=param,
-        )
-    parameters = function.get("parameters")
-    if parameters is None:
-        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
-    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise InvalidParams(
-            f"{param}: the parameters of {name!r} must be a JSON schema of type object, found "
-            f"{parameters!r}",
-            param=param,
-        )
-    return Tool(name, {"type": "object", **parameters}, f"{param}.parameters")
+def _tools(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Tools of the OpenAI API, each with an inner "function" or without. Raises InvalidParams."""
+    tools: dict[str, Tool] = {}
+    for index, definition in enumerate(definitions):
+        function = definition.get("function", definition)
+        if not isinstance(function, Mapping):
+            function = {}
+        name = function_name(function.get("name"), f"tools[{index}].name")
+        param = f"tools[{index}].parameters"
+        schema = arguments_schema(name, function.get("parameters"), param)
+        add_tool(tools, Tool(name, schema, param), f"tools[{index}].name")
+    return list(tools.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
+from specguide.guided.tools.functions import add_tool, arguments_schema, function_name
 from specguide.guided.tools.grammar import tool_guide
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_rules import Tool
@@ -15,7 +16,10 @@ __all__ = [
     "SpecialToken",
     "Tool",
     "ToolFormat",
+    "add_tool",
+    "arguments_schema",
     "choose_tool_format",
+    "function_name",
     "text_arguments",
     "tool_formats",
     "tool_guide",

@@ -26,8 +26,6 @@ class HttpConnection(h11.Connection):
 
     def next_event(self) -> Any:
         """See h11.Connection.next_event."""
-        if self.their_state is h11.IDLE:
-            self._skip_empty_lines()
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as error:
@@ -44,8 +42,17 @@ class HttpConnection(h11.Connection):
             method=event.method, target=target, headers=headers, http_version=event.http_version
         )
 
-    def _skip_empty_lines(self) -> None:
-        come = bytes(self._receive_buffer)
+    def receive_data(self, data: bytes) -> None:
+        """See h11.Connection.receive_data. No bytes say that the client has ended."""
+        is_between = self.their_state is h11.IDLE and not self._receive_buffer
+        kept = data.lstrip(b"\r\n") if is_between else data
+        if kept or not data:
+            super().receive_data(kept)
+
+    def start_next_cycle(self) -> None:
+        """See h11.Connection.start_next_cycle."""
+        super().start_next_cycle()
+        come, _ = self.trailing_data
         self._receive_buffer.maybe_extract_at_most(len(come) - len(come.lstrip(b"\r\n")))
 
     def send(self, event: Any) -> Any:

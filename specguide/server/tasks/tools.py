@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide.guide import check_finite
-from specguide.guided.tools import Tool
-from specguide.inputs.json_fields import shown
+from specguide.guided.tools import Tool, add_tool, arguments_schema, function_name
 from specguide.server.bodies.base_body import given
 from specguide.server.tasks.custom_tools import KIND as CUSTOM
 from specguide.server.tasks.custom_tools import custom_function
 from specguide.server.tasks.schemas import AS_THEY_ARE, SchemaRules
-
-_MAX_NAME = 128
-_OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 
 
 @dataclass(frozen=True)
@@ -47,35 +42,19 @@ def tool_of(
 
     param, schema_param: the request's fields of the function, and of its schema
     """
-    name, parameters = function.get("name"), function.get("parameters")
-    if (
-        not isinstance(name, str)
-        or not 1 <= len(name) <= _MAX_NAME
-        or not _OF_NAMES.issuperset(name)
-    ):
-        raise InvalidParams(
-            f"a function's name must be 1 to {_MAX_NAME} letters, digits, _, . or -, found "
-            f"{shown(name)}",
-            param=f"{param}.name",
-        )
+    name = function_name(function.get("name"), f"{param}.name")
+    parameters = function.get("parameters")
     if function.get("strict"):
         schemas.check_strict(parameters, f"function '{name}'", schema_param)
     if parameters is None:
         _check_names(function, param)
-        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
-    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise InvalidParams(
-            f"the parameters of function {name!r} must be a JSON schema of type object, found "
-            f"{shown(parameters)}",
-            param=schema_param,
-        )
+    schema = arguments_schema(name, parameters, schema_param)
     try:
-        check_finite(parameters, schema_param)
+        check_finite(schema, schema_param)
     except InvalidGuide as error:
         error.param = schema_param
         raise
-    schema = schemas.closed({"type": "object", **parameters})
-    return Tool(name, schema, schema_param)
+    return Tool(name, schemas.closed(schema), schema_param)
 
 
 def _check_names(function: Mapping[str, Any], param: str) -> None:
@@ -128,7 +107,5 @@ def tools_of(
             )
         schema_param = "format" if kind == CUSTOM else named.parameters
         tool = tool_of(function, param, f"{param}.{schema_param}", schemas)
-        if tool.name in tools:
-            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
-        tools[tool.name] = tool
+        add_tool(tools, tool, f"{param}.name")
     return list(tools.values())

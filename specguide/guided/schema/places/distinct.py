@@ -126,7 +126,9 @@ class _Places:
             "is_distinct": bool(asking),
             "is_even": not lists and len(told) <= 1,
             "room": room,
-            "endless": self._endless(told[0]) if room == "ENDLESS" else "",
+            "endless": endless_openers(told[0].rest, self._definitions)
+            if room == "ENDLESS"
+            else "",
             "spare": self._spare(told, lists) if room == "FEW" else 0,
             "prefix": [self._number(items) for items in prefix],
             "rest": self._number(rest),
@@ -176,9 +178,6 @@ class _Places:
             return "FREE"
         is_endless = len(told) == 1 and not has_lists and self._count(told[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
-
-    def _endless(self, asked: Arrays) -> str:
-        return endless_openers(asked.rest, self._definitions)
 
     def _spare(self, told: list[Arrays], lists: list[list[Json]]) -> int:
         """Characters of as many items as an array needs, were each the longest text that is told of
