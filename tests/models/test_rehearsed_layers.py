@@ -11,10 +11,13 @@ from random_models import CASES, random_model, tokens
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from specguide.layers import alikeness
 from specguide.layers.alikeness import needed_to_rehearse, structure_of
 from specguide.models import Decoder, config_of, decoder
 
-NUM_LAYERS = 7
+NUM_LAYERS = 9
+BY_LAYER = {"layer_types", "no_rope_layers"}
+"""Settings with a value for each of three layers."""
 EXPERTS = ("moe", "mixtral", "gpt-oss")
 DENSE = [name for name in CASES if not any(experts in name for experts in EXPERTS)]
 """Experts without a GPU compute with the tokens that chose them, so shapes depend on weights."""
@@ -49,14 +52,16 @@ def test_a_rehearsal_calls_what_a_pass_does(
     case: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family, settings = CASES[case]
-    if not {"layer_types", "no_rope_layers", "mlp_only_layers"} & settings.keys():
-        settings = settings | {"num_hidden_layers": NUM_LAYERS}
+    listed = {name: settings[name] * 3 for name in BY_LAYER & settings.keys()}
+    settings = settings | listed | {"num_hidden_layers": NUM_LAYERS}
     random_model(family, **settings).save_pretrained(tmp_path)
     model = Decoder.load(tmp_path)
     aux_layers = (1, 2, len(model.layers))
     operations(model, aux_layers)  # constants are made once
     expected = operations(model, aux_layers)
     monkeypatch.setattr(decoder, "is_rehearsing", lambda: True)
+    monkeypatch.setattr(alikeness, "NUM_TIMED_WEIGHTS", 1)
+    assert not all(model._rehearsed)
     assert operations(model, aux_layers) == expected
 
 
