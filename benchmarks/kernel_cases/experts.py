@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.gpu.timing import DEVICE, Call
 from specguide import kernels
 from specguide.kernels import experts as twins
-from specguide.kernels.experts import AnyExperts, GateLimits
+from specguide.kernels.experts import AnyExperts, GateLimits, RoutingRule
 from specguide.layers.experts import Experts, ExpertsLayout, ExpertsShape, SeparateExperts
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import UNQUANTIZED, ExpertWeights, Quantization
@@ -31,8 +31,8 @@ class ExpertsCase:
     layout: ExpertsLayout
 
 
-_QWEN3 = ExpertsCase(2048, ExpertsShape(128, 8, 768, True), UNQUANTIZED, SeparateExperts())
-_GPT_OSS = ExpertsShape(32, 4, 2880, True, has_bias=True, limits=GateLimits(1.702, 7.0))
+_QWEN3 = ExpertsCase(2048, ExpertsShape(128, 768, RoutingRule(8)), UNQUANTIZED, SeparateExperts())
+_GPT_OSS = ExpertsShape(32, 2880, RoutingRule(4), has_bias=True, limits=GateLimits(1.702, 7.0))
 
 EXPERTS = {
     "Qwen3-30B-A3B, bfloat16": _QWEN3,
@@ -55,7 +55,7 @@ def experts(case: ExpertsCase, num_tokens: int) -> tuple[Call, int]:
     """The layer, from its router on; bytes are those of the experts in use."""
     layer = random_layer(case)
     x = _inputs(case, num_tokens)
-    routing = twins.route(layer.router.forward(x), case.shape.num_chosen, True)
+    routing = twins.route(layer.router.logits(x), case.shape.rule)
     assert routing.experts is not None
     share = len(routing.experts.unique()) / case.shape.num_experts
     num_bytes = sum(destination.tensor.nbytes for destination in layer.stored.values())
@@ -74,20 +74,20 @@ def check_experts() -> None:
 
 
 def _by_kernels(layer: Experts, x: Tensor) -> Tensor:
-    routing = kernels.route(_logits(layer, x), layer.shape.num_chosen, True)
+    routing = kernels.route(_logits(layer, x), layer.shape.rule)
     inner = layer.gate_up.gated(x, routing, layer.shape.limits)
     return layer.down.weighted(inner, routing).float().sum(0)
 
 
 def _by_twins(layer: Experts, x: Tensor) -> Tensor:
-    routing = twins.route(_logits(layer, x), layer.shape.num_chosen, True)
+    routing = twins.route(_logits(layer, x), layer.shape.rule)
     inner = twins.gated_experts(x, _matrices(layer.gate_up), routing, layer.shape.limits)
     return twins.expert_parts(inner, _matrices(layer.down), routing).float().sum(0)
 
 
 def _logits(layer: Experts, x: Tensor) -> Tensor:
     """Logits of the router, no two alike: with equal ones nothing would say which is higher."""
-    logits = layer.router.forward(x).float()
+    logits = layer.router.logits(x).float()
     return logits + 1e-3 * torch.linspace(0, 1, logits.shape[1], device=logits.device)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from statistics import mean
-from typing import Any
 
 from torch import Tensor
 
 from benchmarks.models.logits import logits_of
 from specguide import kernels
-from specguide.kernels.experts import Routing
+from specguide.kernels import experts as twins
+from specguide.kernels.experts import Routing, RoutingRule
 from specguide.models import Decoder
 
 
@@ -22,10 +22,13 @@ def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> floa
     implementations = kernels.route.implementations
     route = implementations[target.device]
 
-    def counted(logits: Tensor, num_chosen: int, *others: Any) -> Routing:
-        chosen = logits[-num_tokens:].topk(num_chosen).indices
+    def counted(
+        logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
+    ) -> Routing:
+        chosen = twins.route(logits[-num_tokens:], rule, bias).experts
+        assert chosen is not None
         shares.append(len(chosen.unique()) / logits.shape[1])
-        return route(logits, num_chosen, *others)
+        return route(logits, rule, bias, held)
 
     implementations[target.device] = counted
     try:

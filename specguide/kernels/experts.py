@@ -15,6 +15,9 @@ from specguide.kernels.int4 import Int4Matrix, int4_linear
 MXFP4_GROUP = 32
 """Number of columns that share a scale (OCP Microscaling Formats 1.0)."""
 
+LEAST_SUM = 1e-20
+"""Added to a sum of scores, all of which may be 0 after rounding."""
+
 _FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -72,6 +75,23 @@ class Routing:
         )
         products = sorted_products.new_zeros(len(experts), sorted_products.shape[1])
         return products.index_copy_(0, order, sorted_products)
+
+
+@dataclass(frozen=True)
+class RoutingRule:
+    """How the experts of a token are chosen, and with which weights their outputs are summed.
+
+    num_chosen:    experts per token
+    is_normalised: the scores of the chosen experts are divided by their sum
+    is_sigmoid:    the score of an expert is the sigmoid of its logit (DeepSeek-V3, arXiv
+                   2412.19437); else its probability in a softmax over all experts
+    scale:         factor on the weights
+    """
+
+    num_chosen: int
+    is_normalised: bool = True
+    is_sigmoid: bool = False
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -205,18 +225,21 @@ def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
 
 
 def route(
-    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
 ) -> Routing:
-    """The experts of each token: those with its highest logits, weighted by their probabilities in
-    a softmax over all experts.
+    """The experts of each token: those with its highest scores.
 
-    logits:        [T, E]
-    is_normalised: divide the weights of a token by their sum
-    held:          the experts that this rank has, numbered from 0 in the Routing; None: all
+    logits: [T, E]
+    bias:   float32 [E], added to the scores for the choice, not for the weights; None: 0
+    held:   the experts that this rank has, numbered from 0 in the Routing; None: all
     """
-    weights, experts = logits.softmax(-1, dtype=torch.float32).topk(num_chosen)
-    if is_normalised:
-        weights = weights / weights.sum(-1, keepdim=True)
+    logits = logits.float()
+    scores = logits.sigmoid() if rule.is_sigmoid else logits.softmax(-1)
+    experts = (scores if bias is None else scores + bias).topk(rule.num_chosen).indices
+    weights = scores.gather(-1, experts)
+    if rule.is_normalised:
+        weights = weights / (weights.sum(-1, keepdim=True) + LEAST_SUM)
+    weights = weights * rule.scale
     if held is None:
         return Routing(experts, weights)
     is_held = (experts >= held.start) & (experts < held.stop)

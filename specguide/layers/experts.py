@@ -1,4 +1,4 @@
-"""Owns Experts, the feed-forward layer of a mixture of experts."""
+"""Owns the feed-forward layers of a mixture of experts: Experts, and SharedExperts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from specguide.errors import InvalidParams
-from specguide.kernels import route
-from specguide.kernels.experts import GateLimits
-from specguide.layers.destination import Destination
+from specguide.kernels.experts import GateLimits, RoutingRule
+from specguide.layers.destination import Destination, merged
+from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import Projection
 from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
+from specguide.layers.router import Router
 from specguide.layers.sharding import shards
 from specguide.parallel import ONE_RANK, Ranks
 
@@ -24,17 +25,18 @@ from specguide.parallel import ONE_RANK, Ranks
 class ExpertsShape:
     """The sizes and options of a mixture of experts.
 
-    num_chosen:    experts per token
-    expert_size:   inner features of an expert
-    is_normalised: the weights of the chosen experts sum to 1
-    has_bias:      router and experts have biases
-    limits:        limits within the activation; None: silu(gate) · up
+    expert_size: inner features of an expert
+    rule:        how a token's experts are chosen
+    choice_bias: name of the tensor that is added to the scores for the choice alone; None: there is
+                 none
+    has_bias:    router and experts have biases
+    limits:      limits within the activation; None: silu(gate) · up
     """
 
     num_experts: int
-    num_chosen: int
     expert_size: int
-    is_normalised: bool
+    rule: RoutingRule
+    choice_bias: str | None = None
     has_bias: bool = False
     limits: GateLimits | None = None
 
@@ -106,7 +108,6 @@ class Experts:
     Only the weights of experts in use are read. The choice stays on the device and no shape depends
     on it, so that a CUDA graph can capture the layer.
 
-    router:  hidden → num_experts
     gate_up: each expert's hidden → 2 · expert_size, gate first
     down:    each expert's expert_size → hidden
     stored:  where the experts' tensors of a checkpoint go, by their full names
@@ -117,7 +118,7 @@ class Experts:
     """
 
     shape: ExpertsShape
-    router: Projection
+    router: Router
     gate_up: ExpertWeights
     down: ExpertWeights
     stored: Mapping[str, Destination]
@@ -141,8 +142,13 @@ class Experts:
         size = shape.expert_size
         gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size), here)
         down = _weights(place, shape, layout.down, (hidden_size, size), here)
-        router = Projection.create(
-            place, hidden_size, {layout.router: shape.num_experts}, bias=shape.has_bias
+        router = Router.create(
+            place,
+            hidden_size,
+            {layout.router: shape.num_experts},
+            shape.rule,
+            bias=shape.has_bias,
+            choice_bias=shape.choice_bias,
         )
         stored = layout.destinations(place.prefix, gate_up, down, shape, here)
         return cls(shape, router, gate_up, down, stored, held=held)
@@ -177,15 +183,37 @@ class Experts:
 
     def __call__(self, x: Tensor) -> PartialSums:
         """The weighted sum of the experts' outputs: x [T, hidden] → [T, hidden]."""
-        shape = self.shape
-        logits = self.router.forward(x)
-        routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)
-        inner = self.gate_up.gated(x, routing, shape.limits)
+        routing = self.router(x, self.held)
+        inner = self.gate_up.gated(x, routing, self.shape.limits)
         return PartialSums(self.down.weighted(inner, routing), ranks=self.ranks)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
         return {**self.router.destinations(), **self.stored}
+
+
+@dataclass(frozen=True, eq=False)
+class SharedExperts:
+    """Experts, and an MLP through which every token goes beside them (DeepSeekMoE, arXiv
+    2401.06066)."""
+
+    experts: Experts
+    shared: GatedMlp
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """The format of the input. None: the router reads a tensor."""
+        return None
+
+    def __call__(self, x: Tensor) -> PartialSums:
+        """x [T, hidden] → [T, hidden]."""
+        chosen, shared = self.experts(x), self.shared(x)
+        parts = torch.cat([chosen.parts, shared.parts.to(chosen.parts.dtype)])
+        return PartialSums(parts, ranks=chosen.ranks)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return merged(self.experts, self.shared)
 
 
 def _weights(

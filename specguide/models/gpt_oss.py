@@ -65,7 +65,7 @@ def read(fields: Mapping[str, Any]) -> GptOssConfig:
         {"rope_theta": 150_000.0, **fields, **({} if has_rope else {"rope_parameters": _ROPE})},
         head_dim=64,
         max_position_embeddings=131_072,
-        intermediate_size=experts.num_chosen * expert_size,
+        intermediate_size=experts.rule.num_chosen * expert_size,
         qkv_bias=has_bias,
         out_bias=has_bias,
         sliding_windows=_windows(fields),

@@ -33,7 +33,7 @@ def read(fields: Mapping[str, Any]) -> MixtralConfig:
     return MixtralConfig.from_fields(
         {"rope_theta": 1e6, **fields},
         max_position_embeddings=131_072,
-        intermediate_size=experts.num_chosen * expert_size,
+        intermediate_size=experts.rule.num_chosen * expert_size,
         sliding_windows=optional_windows(fields),
         experts=experts,
     )

@@ -47,7 +47,7 @@ def read(fields: Mapping[str, Any]) -> OlmoeConfig:
     return OlmoeConfig.from_fields(
         fields,
         max_position_embeddings=4096,
-        intermediate_size=experts.num_chosen * expert_size,
+        intermediate_size=experts.rule.num_chosen * expert_size,
         norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-5, at_most=1.0)),
         qkv_bias=has_bias,
         out_bias=has_bias,

@@ -53,7 +53,7 @@ def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
     return Qwen3MoeConfig.from_fields(
         fields,
         max_position_embeddings=32_768,
-        intermediate_size=max(mlp_size, experts.num_chosen * experts.expert_size),
+        intermediate_size=max(mlp_size, experts.rule.num_chosen * experts.expert_size),
         qkv_bias=has_bias,
         out_bias=has_bias,
         qk_norm=True,

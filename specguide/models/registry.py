@@ -18,9 +18,11 @@ from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
 from specguide.models.gguf import gguf_fields
 from specguide.models.glm4 import GLM, GLM4
+from specguide.models.glm4_moe import GLM4_MOE
 from specguide.models.gpt_oss import GPT_OSS
 from specguide.models.granite import GRANITE, GRANITE_HYBRID
 from specguide.models.llama import LLAMA
+from specguide.models.minimax_m2 import MINIMAX_M2
 from specguide.models.ministral import MINISTRAL, MINISTRAL3
 from specguide.models.mistral import MISTRAL
 from specguide.models.mixtral import MIXTRAL
@@ -45,6 +47,7 @@ _FAMILIES: tuple[Family[Any], ...] = (
     PHI3,
     GLM,
     GLM4,
+    GLM4_MOE,
     GRANITE,
     GRANITE_HYBRID,
     OLMO2,
@@ -53,6 +56,7 @@ _FAMILIES: tuple[Family[Any], ...] = (
     SMOLLM3,
     MINISTRAL,
     MINISTRAL3,
+    MINIMAX_M2,
 )
 
 FAMILIES: dict[str, Family[Any]] = {

@@ -19,6 +19,7 @@ from specguide.kernels.experts import (
     GateLimits,
     Int4Experts,
     Routing,
+    RoutingRule,
 )
 from specguide.kernels.int4 import pack_words
 
@@ -120,11 +121,12 @@ def pairs_of(routing: Routing) -> list[tuple[int, int]]:
 
 
 def check_routing(
-    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
 ) -> None:
     """Check that each expert has its pairs, in order."""
-    found = kernels.route(to_device(logits), num_chosen, is_normalised, held)
-    expected = twins.route(logits, num_chosen, is_normalised, held)
+    there = None if bias is None else to_device(bias)
+    found = kernels.route(to_device(logits), rule, there, held)
+    expected = twins.route(logits, rule, bias, held)
     torch.testing.assert_close(found.weights.cpu(), expected.weights, rtol=1e-4, atol=1e-6)
     assert expected.experts is not None and found.is_whole == expected.is_whole
     experts = expected.experts.flatten().tolist()
@@ -146,14 +148,26 @@ def check_routing(
     ],
 )
 def test_routing(num_tokens: int, num_experts: int, num_chosen: int, is_normalised: bool) -> None:
-    check_routing(3 * random(num_tokens, num_experts), num_chosen, is_normalised)
+    check_routing(3 * random(num_tokens, num_experts), RoutingRule(num_chosen, is_normalised))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("is_normalised", [False, True])
+@pytest.mark.parametrize("is_sigmoid", [False, True])
+@pytest.mark.parametrize("num_tokens", [3, 600])
+def test_routing_with_biases_for_the_choice(
+    num_tokens: int, is_sigmoid: bool, is_normalised: bool
+) -> None:
+    rule = RoutingRule(4, is_normalised, is_sigmoid, scale=2.5)
+    check_routing(random(num_tokens, 17), rule, 0.3 * random(17))
+    check_routing(random(num_tokens, 17), rule)
 
 
 @pytest.mark.small
 @pytest.mark.parametrize("held", [range(0, 6), range(6, 17), range(16, 17)], ids=str)
 @pytest.mark.parametrize("num_tokens", [1, 40, 600])
 def test_routing_to_some_of_the_experts(num_tokens: int, held: range) -> None:
-    check_routing(3 * random(num_tokens, 17), 4, True, held)
+    check_routing(3 * random(num_tokens, 17), RoutingRule(4), held=held)
 
 
 @pytest.mark.small
@@ -164,8 +178,8 @@ def test_products_of_some_of_the_experts_add_up_to_those_of_all(num_tokens: int,
     down = FORMS[form](4, 64, 64, torch.float32)
     logits, x = random(num_tokens, 8), random(num_tokens, 64)
     for held in (range(0, 4), range(4, 8)):
-        routing = twins.route(logits, 3, True, held)
-        there = kernels.route(to_device(logits), 3, True, held)
+        routing = twins.route(logits, RoutingRule(3), held=held)
+        there = kernels.route(to_device(logits), RoutingRule(3), held=held)
         expected = twins.expert_parts(twins.gated_experts(x, gate_up, routing), down, routing)
         inner = kernels.gated_experts(to_device(x), to_device(gate_up), there)
         close(kernels.expert_parts(inner, to_device(down), there), expected)
@@ -173,8 +187,8 @@ def test_products_of_some_of_the_experts_add_up_to_those_of_all(num_tokens: int,
 
 @pytest.mark.small
 def test_all_tokens_go_to_the_same_experts() -> None:
-    check_routing(random(1, 20).expand(300, 20).contiguous(), 3, True)
-    check_routing(random(1, 8).expand(40, 8).contiguous(), 3, True)
+    check_routing(random(1, 20).expand(300, 20).contiguous(), RoutingRule(3))
+    check_routing(random(1, 8).expand(40, 8).contiguous(), RoutingRule(3))
 
 
 @pytest.mark.small
@@ -182,7 +196,7 @@ def test_all_tokens_go_to_the_same_experts() -> None:
 def test_a_token_that_is_nan_spoils_itself_alone(num_tokens: int) -> None:
     logits = random(num_tokens, 18)
     logits[2], logits[3, 5] = math.nan, math.nan
-    found = kernels.route(to_device(logits), 3, True)
+    found = kernels.route(to_device(logits), RoutingRule(3))
     assert sorted(pair for _, pair in pairs_of(found)) == list(range(3 * num_tokens))
     assert found.weights[2].isnan().all() and found.weights[4:].isfinite().all()
 
@@ -197,8 +211,8 @@ def test_products(shape: tuple[int, int, int, int, int], form: str, dtype: torch
     gate_up = make(num_experts, 2 * inner_size, hidden_size, dtype)
     down = make(num_experts, hidden_size, inner_size, dtype)
     logits, x = random(num_tokens, num_experts), random(num_tokens, hidden_size).to(dtype)
-    routing = twins.route(logits, num_chosen, True)
-    there = kernels.route(to_device(logits), num_chosen, True)
+    routing = twins.route(logits, RoutingRule(num_chosen))
+    there = kernels.route(to_device(logits), RoutingRule(num_chosen))
     inner = twins.gated_experts(x, gate_up, routing, limits)
     found = kernels.gated_experts(to_device(x), to_device(gate_up), there, limits)
     close(found, inner)
@@ -222,7 +236,7 @@ def test_a_graph_routes_what_it_finds_and_gives_the_same_in_every_run(num_tokens
     logits, x = to_device(random(num_tokens, 64)), to_device(random(num_tokens, 256).bfloat16())
 
     def call() -> Tensor:
-        routing = kernels.route(logits, 8, True)
+        routing = kernels.route(logits, RoutingRule(8))
         return kernels.expert_parts(kernels.gated_experts(x, gate_up, routing), down, routing)
 
     graph, output = captured(call)

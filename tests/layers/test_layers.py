@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 
 from specguide.kernels import ProductScales
+from specguide.kernels.experts import RoutingRule
 from specguide.layers.destination import HasDestinations
 from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
@@ -58,7 +59,7 @@ def test_gated_mlp(activation: Activation) -> None:
 
 @pytest.mark.parametrize("is_normalised", [False, True])
 def test_a_token_takes_the_experts_that_the_router_scores_highest(is_normalised: bool) -> None:
-    shape = ExpertsShape(num_experts=5, num_chosen=2, expert_size=3, is_normalised=is_normalised)
+    shape = ExpertsShape(5, 3, RoutingRule(2, is_normalised))
     layer = Experts.create(PLACE, 6, shape, SeparateExperts())
     stored = filled(layer)
     x = torch.randn(7, 6)

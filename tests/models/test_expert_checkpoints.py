@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from random_models import (
+    GLM4_MOE,
     GPT_OSS,
     GPT_OSS_SETTINGS,
+    MINIMAX_M2,
     MIXTRAL,
     NO_PAD,
     OLMOE,
@@ -90,7 +92,11 @@ def in_rows(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return stored, scales, stored.float() * scales
 
 
-ATTENTION = [f"model.layers.{layer}.self_attn" for layer in range(3)]
+NOT_ROUNDED = [
+    f"model.layers.{layer}.{name}"
+    for layer in range(3)
+    for name in ("self_attn", "mlp.shared_experts")
+]
 FP8 = {
     "blocks": (
         in_blocks,
@@ -98,7 +104,7 @@ FP8 = {
         {
             "quant_method": "fp8",
             "weight_block_size": [128, 128],
-            "modules_to_not_convert": ["mlp.gate", "block_sparse_moe.gate", *ATTENTION],
+            "modules_to_not_convert": ["mlp.gate", "block_sparse_moe.gate", *NOT_ROUNDED],
         },
     ),
     "rows": (
@@ -107,7 +113,7 @@ FP8 = {
         {
             "quant_method": "compressed-tensors",
             "format": "float-quantized",
-            "ignore": ["re:.*self_attn.*", "re:.*(mlp|moe).gate$", "lm_head"],
+            "ignore": ["re:.*(self_attn|shared_experts).*", "re:.*(mlp|moe).gate$", "lm_head"],
             "config_groups": {
                 "group_0": {
                     "targets": ["Linear"],
@@ -130,6 +136,19 @@ MIXTURES = {
     "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
     "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
     "olmoe": (OLMOE, {**NO_PAD, "hidden_size": 128, **SHARED, "intermediate_size": 256}),
+    "glm4-moe": (
+        GLM4_MOE,
+        {
+            **SIZES,
+            "n_routed_experts": 3,
+            "moe_intermediate_size": 256,
+            "first_k_dense_replace": 0,
+        },
+    ),
+    "minimax-m2": (
+        MINIMAX_M2,
+        {**NO_PAD, **SIZES, "num_local_experts": 3, "intermediate_size": 256},
+    ),
 }
 
 

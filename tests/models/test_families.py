@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specguide.errors import CheckpointError
+from specguide.kernels.experts import RoutingRule
 from specguide.layers.experts import ExpertsShape
 from specguide.layers.rope import RopeConfig
 from specguide.models import config_of
@@ -94,10 +95,10 @@ def test_olmo3_rope_in_three_spellings(scaling: dict[str, Any]) -> None:
 
 
 def test_qwen3_moe_experts() -> None:
-    shape = ExpertsShape(num_experts=128, num_chosen=8, expert_size=768, is_normalised=False)
+    shape = ExpertsShape(128, 768, RoutingRule(8, is_normalised=False))
     assert qwen3_moe().experts == shape
     assert qwen3_moe(num_experts=16, norm_topk_prob=True).experts == replace(
-        shape, num_experts=16, is_normalised=True
+        shape, num_experts=16, rule=RoutingRule(8)
     )
     config = qwen3_moe(num_local_experts=16, decoder_sparse_step=2, mlp_only_layers=[3])
     assert config.has_experts == (False, True, False, False, False, True, False)

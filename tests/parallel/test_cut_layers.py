@@ -31,6 +31,8 @@ CUT = (
     "mixtral",
     "qwen3-moe",
     "olmoe",
+    "glm4-moe-norms",
+    "minimax-m2",
 )
 REFUSED = ("gpt-oss",)
 

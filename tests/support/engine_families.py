@@ -10,9 +10,12 @@ from random_models import (
     GEMMA3,
     GLM,
     GLM4,
+    GLM4_MOE,
+    GLM4_MOE_SETTINGS,
     GPT_OSS,
     GRANITE,
     GRANITE_HYBRID,
+    MINIMAX_M2,
     MINISTRAL,
     MINISTRAL3,
     MISTRAL,
@@ -117,6 +120,19 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     ),
     "olmoe": (*OLMOE, {"pad_token_id": None, "num_experts": 6, "num_experts_per_tok": 2}),
     "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
+    "glm4-moe": (*GLM4_MOE, {**GLM4_MOE_SETTINGS, "head_dim": 16}),
+    "minimax-m2": (
+        *MINIMAX_M2,
+        {
+            "pad_token_id": None,
+            "eos_token_id": 2,
+            "bos_token_id": 1,
+            "head_dim": 16,
+            "rotary_dim": 8,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+        },
+    ),
     "gpt-oss": (
         *GPT_OSS,
         {

@@ -11,7 +11,7 @@ from typing import Any
 
 import tiny
 import torch
-from random_models import MIXTRAL, OLMOE, QWEN3_MOE
+from random_models import GLM4_MOE, MINIMAX_M2, MIXTRAL, NO_PAD, OLMOE, QWEN3_MOE
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -165,6 +165,11 @@ MIXTURES: dict[str, tuple[Any, dict[str, int]]] = {
     "qwen3-moe": (QWEN3_MOE, {"num_experts": 4, "moe_intermediate_size": 96}),
     "mixtral": (MIXTRAL, {"num_local_experts": 4, "intermediate_size": 96}),
     "olmoe": (OLMOE, {"num_experts": 4, "intermediate_size": 96}),
+    "glm4-moe": (
+        GLM4_MOE,
+        {"n_routed_experts": 4, "moe_intermediate_size": 96, "first_k_dense_replace": 0},
+    ),
+    "minimax-m2": (MINIMAX_M2, {**NO_PAD, "num_local_experts": 4, "intermediate_size": 96}),
 }
 
 

@@ -27,6 +27,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 TESTED, PLANNED = "tested", "planned"
 _EXPERTS = {
     "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
+    "Glm4MoeForCausalLM": (TESTED, TESTED),
+    "MiniMaxM2ForCausalLM": (TESTED, TESTED),
     "MixtralForCausalLM": (TESTED, TESTED),
     "OlmoeForCausalLM": (TESTED, TESTED),
     "Qwen3MoeForCausalLM": (TESTED, TESTED),

@@ -29,6 +29,7 @@ GPT_OSS = _family("GptOss")
 PHI3 = _family("Phi3")
 GLM = _family("Glm")
 GLM4 = _family("Glm4")
+GLM4_MOE = _family("Glm4Moe")
 GRANITE = _family("Granite")
 GRANITE_HYBRID = _family("GraniteMoeHybrid")
 OLMO2 = _family("Olmo2")
@@ -37,6 +38,7 @@ OLMOE = _family("Olmoe")
 SMOLLM3 = _family("SmolLM3")
 MINISTRAL = _family("Ministral")
 MINISTRAL3 = _family("Ministral3")
+MINIMAX_M2 = _family("MiniMaxM2")
 
 NO_PAD = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
 GRANITE_FACTORS = {
@@ -63,6 +65,15 @@ WIDE_LONG_ROPE = {
     "original_max_position_embeddings": 32,
 }
 """The same of heads of 16 all of which turn."""
+
+GLM4_MOE_SETTINGS = {
+    "head_dim": 24,
+    "n_routed_experts": 6,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 32,
+    "routed_scaling_factor": 2.5,
+    "num_nextn_predict_layers": 1,
+}
 
 GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
@@ -211,6 +222,18 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "glm4": (GLM, {**NO_PAD, "head_dim": 20, "rope_parameters": GLM_ROPE}),
     "glm4-0414": (GLM4, {**NO_PAD, "head_dim": 24, "rope_parameters": GLM_ROPE}),
+    "glm4-moe": (GLM4_MOE, GLM4_MOE_SETTINGS),
+    "glm4-moe-norms": (
+        GLM4_MOE,
+        {
+            **GLM4_MOE_SETTINGS,
+            "use_qk_norm": True,
+            "attention_bias": True,
+            "n_shared_experts": 2,
+            "first_k_dense_replace": 0,
+            "norm_topk_prob": False,
+        },
+    ),
     "granite3": (GRANITE, {**NO_PAD, **GRANITE_FACTORS, "tie_word_embeddings": True}),
     "granite4": (
         GRANITE_HYBRID,
@@ -280,6 +303,16 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         },
     ),
+    "minimax-m2": (
+        MINIMAX_M2,
+        {
+            **NO_PAD,
+            "head_dim": 24,
+            "rotary_dim": 12,
+            "num_local_experts": 6,
+            "num_experts_per_tok": 3,
+        },
+    ),
     "ministral3": (
         MINISTRAL3,
         {
@@ -339,6 +372,9 @@ def random_model(family: Any, **settings: Any) -> PreTrainedModel:
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data.uniform_(-1.0, 1.5)
+    for name, stored in model.state_dict().items():
+        if name.endswith("e_score_correction_bias"):  # a buffer
+            stored.uniform_(-0.2, 0.2)
     return model
 
 

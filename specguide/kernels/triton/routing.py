@@ -11,20 +11,31 @@ experts are on this rank, from FIRST on, numbered from 0; there are no blocks fo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.experts import ExpertBlocks, Routing
+from specguide.kernels.experts import LEAST_SUM, ExpertBlocks, Routing, RoutingRule
 from specguide.kernels.triton.device import await_results, overlap
 
 _MOST_SCORES = 8192
 """Maximum scores for which one program routes all tokens."""
 _TOKENS_EACH = 16
 _PAIRS_EACH = 1024
+_LEAST_SUM = tl.constexpr(LEAST_SUM)
+
+
+class Rule(NamedTuple):
+    """A RoutingRule for a kernel. bias: float32 [experts] or None"""
+
+    bias: Any
+    K: Any
+    NORMALISED: Any
+    SIGMOID: Any
+    SCALE: Any
 
 
 @triton.jit
@@ -41,24 +52,36 @@ def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.c
 
 
 @triton.jit
-def _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr):
-    """The scores of tokens and experts. NaN counts as the lowest score, because each token must get
+def _load_logits(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr):
+    """The logits of tokens and experts. NaN counts as the lowest logit, because each token must get
     K experts, whatever its logits are."""
     source = logits + token.to(tl.int64) * logits_stride + expert
     exists = (token < num_tokens) & (expert < NUM_EXPERTS)
-    score = tl.load(source, mask=exists, other=float("-inf")).to(tl.float32)
-    return tl.where(score == score, score, float("-inf"))
+    logit = tl.load(source, mask=exists, other=float("-inf")).to(tl.float32)
+    return tl.where(logit == logit, logit, float("-inf"))
 
 
 @triton.jit
-def _weights(score, place, NORMALISED: tl.constexpr):
-    """The probability of each expert, [tokens, experts]; relative to the chosen ones if
-    NORMALISED."""
-    likely = tl.exp(score - tl.max(score, 1)[:, None])
-    counted = likely
-    if NORMALISED:
-        counted = tl.where(place >= 0, likely, 0.0)
-    return likely / tl.sum(counted, 1)[:, None]
+def _place_and_weight(logit, token, expert, num_tokens, rule, NUM_EXPERTS: tl.constexpr):
+    """The rank of each expert as `_choose` has it, and its weight, both [tokens, experts]."""
+    if rule.SIGMOID:
+        score = 1.0 / (1.0 + tl.exp(-logit))
+    else:
+        score = tl.exp(logit - tl.max(logit, 1)[:, None])
+    ranked = logit
+    if rule.bias is not None:
+        probability = score
+        if not rule.SIGMOID:
+            probability = score / tl.sum(score, 1)[:, None]
+        ranked = probability + tl.load(rule.bias + expert, mask=expert < NUM_EXPERTS, other=0.0)
+        ranked = tl.where(ranked == ranked, ranked, float("-inf"))
+    place = _choose(ranked, token, expert, num_tokens, NUM_EXPERTS, rule.K)
+    weight = score
+    if rule.NORMALISED:
+        weight = score / (tl.sum(tl.where(place >= 0, score, 0.0), 1)[:, None] + _LEAST_SUM)
+    elif not rule.SIGMOID:
+        weight = score / tl.sum(score, 1)[:, None]
+    return place, weight * rule.SCALE
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
@@ -71,11 +94,10 @@ def _route_few_kernel(
     num_blocks,
     num_tokens,
     logits_stride,
+    rule,
     NUM_EXPERTS: tl.constexpr,
     FIRST: tl.constexpr,
     HELD: tl.constexpr,
-    K: tl.constexpr,
-    NORMALISED: tl.constexpr,
     TOKENS: tl.constexpr,
     EXPERTS: tl.constexpr,
     ROWS: tl.constexpr,
@@ -84,10 +106,10 @@ def _route_few_kernel(
     """Choose experts for all tokens and sort the pairs, in one program."""
     await_results(OVERLAP)
     token, expert = tl.arange(0, TOKENS)[:, None], tl.arange(0, EXPERTS)[None, :]
-    score = _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
-    place = _choose(score, token, expert, num_tokens, NUM_EXPERTS, K)
-    pair, is_pair = token * K + place, place >= 0
-    tl.store(weights + pair, _weights(score, place, NORMALISED), mask=is_pair)
+    logit = _load_logits(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
+    place, weight = _place_and_weight(logit, token, expert, num_tokens, rule, NUM_EXPERTS)
+    pair, is_pair = token * rule.K + place, place >= 0
+    tl.store(weights + pair, weight, mask=is_pair)
     is_held = is_pair & (expert >= FIRST) & (expert < FIRST + HELD)
     counted = is_held.to(tl.int32)
     count = tl.sum(counted, 0)
@@ -110,9 +132,8 @@ def _choose_kernel(
     weights,
     num_tokens,
     logits_stride,
+    rule,
     NUM_EXPERTS: tl.constexpr,
-    K: tl.constexpr,
-    NORMALISED: tl.constexpr,
     TOKENS: tl.constexpr,
     EXPERTS: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -121,10 +142,10 @@ def _choose_kernel(
     await_results(OVERLAP)
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS))[:, None]
     expert = tl.arange(0, EXPERTS)[None, :]
-    score = _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
-    place = _choose(score, token, expert, num_tokens, NUM_EXPERTS, K)
-    pair, is_pair = token * K + place, place >= 0
-    tl.store(weights + pair, _weights(score, place, NORMALISED), mask=is_pair)
+    logit = _load_logits(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
+    place, weight = _place_and_weight(logit, token, expert, num_tokens, rule, NUM_EXPERTS)
+    pair, is_pair = token * rule.K + place, place >= 0
+    tl.store(weights + pair, weight, mask=is_pair)
     tl.store(experts + pair, expert, mask=is_pair)
 
 
@@ -178,17 +199,18 @@ def _sort_kernel(
 
 
 def route(
-    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
 ) -> Routing:
     """See experts.route."""
-    num_tokens, num_experts = logits.shape
+    (num_tokens, num_experts), num_chosen = logits.shape, rule.num_chosen
     here = held or range(num_experts)
     device = logits.device
     weights = torch.empty(num_tokens, num_chosen, dtype=torch.float32, device=device)
     blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
     constants = dict(EXPERTS=triton.next_power_of_2(num_experts), **overlap(device))
     part = dict(FIRST=here.start, HELD=len(here))
-    choice = dict(NUM_EXPERTS=num_experts, K=num_chosen, NORMALISED=is_normalised)
+    constexprs = num_chosen, rule.is_normalised, rule.is_sigmoid, rule.scale
+    choice = dict(rule=Rule(bias, *map(tl.constexpr, constexprs)), NUM_EXPERTS=num_experts)
     tokens = triton.next_power_of_2(max(1, num_tokens))
     arguments = (blocks.pairs, blocks.experts, blocks.sizes, blocks.num)
     if tokens * constants["EXPERTS"] <= _MOST_SCORES:
