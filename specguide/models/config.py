@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from specguide.errors import CheckpointError
@@ -131,6 +131,11 @@ class ModelConfig:
         if "intermediate_size" not in stated:
             stated["intermediate_size"] = size(fields, "intermediate_size")
         return cls(**stated)
+
+    def of_one_more_layer(self) -> Self:
+        """The configuration of a model of one layer, which is like one that would follow the last;
+        an MTP head has such a layer."""
+        return replace(self, num_layers=1, sliding_windows=self.sliding_windows[-1:])
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""

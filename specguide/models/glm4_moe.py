@@ -4,8 +4,8 @@ every token goes, and layers with a plain MLP before them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, positive_number, shown
@@ -40,6 +40,10 @@ class Glm4MoeConfig(ModelConfig):
     num_dense: int
     mlp_size: int
     shared_size: int
+
+    def of_one_more_layer(self) -> Self:
+        """See ModelConfig."""
+        return replace(super().of_one_more_layer(), num_dense=0)
 
 
 def read(fields: Mapping[str, Any]) -> Glm4MoeConfig:

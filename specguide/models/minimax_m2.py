@@ -26,7 +26,13 @@ _FACTORS = (
     "routed_scaling_factor",
 )
 _FIELDS = (*EXPERT_FIELDS, "rotary_dim", "attn_type_list")
-_OF_ABSENT_PARTS = ("mlp_intermediate_size", "shared_moe_mode", "use_mtp", "mtp_transformer_layers")
+_OF_ABSENT_PARTS = (
+    "mlp_intermediate_size",
+    "shared_moe_mode",
+    "use_mtp",
+    "num_mtp_modules",
+    "mtp_transformer_layers",
+)
 """Fields about layers without experts, a shared expert and an MTP head, none of which published
 checkpoints have."""
 

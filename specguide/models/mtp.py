@@ -1,4 +1,4 @@
-"""Owns MtpHead: a dense multi-token-prediction head in the format of MiMo-7B or of DeepSeek."""
+"""Owns MtpHead: a multi-token-prediction head in the format of MiMo-7B or of DeepSeek."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class MtpHead:
             )
         self.layout = layout
         self.target_norm = target.norm
-        self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
+        self.config = config.of_one_more_layer()
         self.device = target.device
         self.dtype = target.dtype
         self.aux_layers = (target.config.num_layers,)

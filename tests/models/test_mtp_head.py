@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mtp_heads import (
     save_mimo,
 )
 from paging import Sequences
+from random_models import GLM4_MOE, GLM4_MOE_SETTINGS, random_model
 from safetensors.torch import load_file
 from stored_keys import check_keys
 from torch import Tensor
@@ -45,20 +47,30 @@ def target(folder: Path) -> Decoder:
 class SlowHead:
     """The head over a whole sequence at once, its layer by transformers."""
 
-    def __init__(self, weights: Weights, embeddings: Tensor, *, is_deepseek: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        embeddings: Tensor,
+        *,
+        is_deepseek: bool = False,
+        model: Any = None,
+    ) -> None:
+        """model: whose last layer the head has; None: a Qwen2 with that of `weights`"""
         self.is_deepseek = is_deepseek
         self.weights, self.embeddings = (
             {name.removeprefix(PREFIX): weights[name] for name in weights},
             embeddings,
         )
-        self.model = Qwen2Model(Qwen2Config(**{**SHAPE, "num_hidden_layers": 1})).eval()
-        layer = {
-            name: self.weights[name]
-            for name in self.weights
-            if name.split(".")[0]
-            in ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
-        }
-        self.model.layers[0].load_state_dict(layer)
+        self.model = model
+        if model is None:
+            self.model = Qwen2Model(Qwen2Config(**{**SHAPE, "num_hidden_layers": 1})).eval()
+            layer = {
+                name: self.weights[name]
+                for name in self.weights
+                if name.split(".")[0]
+                in ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+            }
+            self.model.layers[0].load_state_dict(layer)
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         return (
@@ -74,7 +86,7 @@ class SlowHead:
         x = torch.cat(halves[::-1] if self.is_deepseek else halves, dim=-1)
         x = (x @ self.weights["input_proj.weight"].T)[None]
         positions = torch.arange(x.shape[1])[None]
-        out = self.model.layers[0](
+        out = self.model.layers[-1](
             x,
             attention_mask=None,
             position_ids=positions,
@@ -144,6 +156,26 @@ def test_a_head_in_deepseeks_style(folder: Path, target: Decoder, tmp_path: Path
     assert MtpHead.is_in(tmp_path)
     target = Decoder.load(tmp_path)
     slow = SlowHead(weights, target.embedding.weight, is_deepseek=True)
+    check_drafting(MtpHead.load(tmp_path, target), slow, target)
+
+
+def test_a_head_with_experts(tmp_path: Path) -> None:
+    """GLM-4.5's: its layer has experts, though the first layer of the target has none."""
+    settings = {**GLM4_MOE_SETTINGS, "num_hidden_layers": 4, "attn_implementation": "sdpa"}
+    model = random_model(GLM4_MOE, **settings)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"num_hidden_layers": 3}
+    sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
+    others = {
+        name: tensor
+        for name, tensor in random_mtp(CONFIG | sizes, seed=7).items()
+        if name.removeprefix(PREFIX).split(".")[0]
+        in ("input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm")
+    }
+    stored = load_file(tmp_path / "model.safetensors") | in_deepseeks_style(others, 3)
+    save_head(tmp_path, config, stored)
+    target = Decoder.load(tmp_path)
+    slow = SlowHead(others, target.embedding.weight, is_deepseek=True, model=model.model)
     check_drafting(MtpHead.load(tmp_path, target), slow, target)
 
 

@@ -78,7 +78,7 @@ The draft logits of each layout are those that the code recorded that publishes 
 """
 _OTHER_HEADS = """\
 - **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
-  one dense module: tested against transformers' own layer, in the order of vLLM's code. A target
+  one module, dense or with experts as GLM-4.5 has it: tested against transformers' own layer, in the order of vLLM's code. A target
   loads without such layers too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
