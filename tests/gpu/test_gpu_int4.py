@@ -33,11 +33,20 @@ def test_logits_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected, rtol=5e-2, atol=5e-2 * expected.std().item())
 
 
-@pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel"])
-def test_logits_of_a_mixture_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "mixture"),
+    [
+        ("awq", "qwen3-moe"),
+        ("gptq", "qwen3-moe"),
+        ("compressed channel", "qwen3-moe"),
+        ("gptq", "glm4-moe"),
+        ("gptq", "minimax-m2"),
+    ],
+)
+def test_logits_of_a_mixture_are_those_of_a_cpu(name: str, mixture: str, tmp_path: Path) -> None:
     """There are one token, few and many for each expert. All experts are chosen: of like ones, a
     rounding might choose the other."""
-    int4_checkpoints.save_mixture(tmp_path, name, num_chosen=4)
+    int4_checkpoints.save_mixture(tmp_path, name, num_chosen=4, mixture=mixture)
     on_gpu = Decoder.load(tmp_path, device="cuda", dtype=torch.float16)
     on_cpu = Decoder.load(tmp_path, device="cpu", dtype=torch.float32)
     for num_tokens in (1, 8, 40, 100, 400):

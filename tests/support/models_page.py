@@ -78,8 +78,8 @@ The draft logits of each layout are those that the code recorded that publishes 
 """
 _OTHER_HEADS = """\
 - **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
-  one module, dense or with experts as GLM-4.5 has it: tested against transformers' own layer, in the order of vLLM's code. A target
-  loads without such layers too.
+  one module, dense or with experts (GLM-4.5): tested against transformers' own layer, in the order
+  of vLLM's code. A target loads without such layers too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
 - Shipped: an EAGLE-3 and an MTP head for the model that comes along, and an EAGLE-3 head for
