@@ -1,5 +1,5 @@
-"""Times each GPU kernel on Llama-3.1-8B shapes, layers of experts on those of Qwen3-30B-A3B and
-gpt-oss 20B, after comparing what they give with their plain-torch twins.
+"""Times each GPU kernel on Llama-3.1-8B shapes, layers of experts on those of Qwen3-30B-A3B,
+GLM-4.5-Air and gpt-oss 20B, after comparing what they give with their plain-torch twins.
 
     python -m benchmarks.kernels [--only NAME,…] [--save-as NAME] [--no-save]
 

@@ -33,11 +33,18 @@ class ExpertsCase:
 
 _QWEN3 = ExpertsCase(2048, ExpertsShape(128, 768, RoutingRule(8)), UNQUANTIZED, SeparateExperts())
 _GPT_OSS = ExpertsShape(32, 2880, RoutingRule(4), has_bias=True, limits=GateLimits(1.702, 7.0))
+_GLM = ExpertsShape(
+    128,
+    1408,
+    RoutingRule(8, is_sigmoid=True),
+    choice_bias="gate.e_score_correction_bias",
+)
 
 EXPERTS = {
     "Qwen3-30B-A3B, bfloat16": _QWEN3,
     "Qwen3-30B-A3B, fp8 in blocks": replace(_QWEN3, quantization=Float8Blocks("weight_scale_inv")),
     "Qwen3-30B-A3B, int4": replace(_QWEN3, quantization=PackQuantized(128, has_zeros=False)),
+    "GLM-4.5-Air, bfloat16": ExpertsCase(4096, _GLM, UNQUANTIZED, SeparateExperts()),
     "gpt-oss 20B, mxfp4": ExpertsCase(2880, _GPT_OSS, Mxfp4(), StackedExperts()),
 }
 
@@ -55,7 +62,7 @@ def experts(case: ExpertsCase, num_tokens: int) -> tuple[Call, int]:
     """The layer, from its router on; bytes are those of the experts in use."""
     layer = random_layer(case)
     x = _inputs(case, num_tokens)
-    routing = twins.route(layer.router.logits(x), case.shape.rule)
+    routing = twins.route(layer.router.logits(x), case.shape.rule, layer.router.choice_bias)
     assert routing.experts is not None
     share = len(routing.experts.unique()) / case.shape.num_experts
     num_bytes = sum(destination.tensor.nbytes for destination in layer.stored.values())
