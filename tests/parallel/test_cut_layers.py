@@ -110,8 +110,9 @@ def whole_experts(folder: Path) -> list[tuple[Tensor, int]]:
 
 
 def bytes_of_experts(decoder: Any) -> int:
-    stored = [it for layer in decoder.layers for it in layer.feed_forward.stored.values()]
-    return sum(it.tensor.numel() * it.tensor.element_size() for it in stored)
+    return sum(
+        it.tensor.nbytes for name, it in decoder.destinations().items() if ".experts." in name
+    )
 
 
 def check_whole_experts(folder: Path) -> None:
