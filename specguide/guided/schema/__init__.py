@@ -1,7 +1,8 @@
-"""JSON Schema: read in any draft, freed of negations, rewritten into the core that grammar backends
-enforce, checked keyword by keyword.
+"""JSON Schema, of any draft: rewritten without negations, lowered to the core that grammar backends
+enforce, and checked keyword by keyword.
 
-Begin with `cores`, which has the way of a schema through the passes, each in a folder: `negation`,
-`lowering`, `merging` and `pruning`. They go from a `document` to the `core`; `judging` answers what
-they ask of schemas as given, and `places` is what guards are told. What stands here serves several.
+Begin with `cores`, which runs a schema through the passes, each in its folder: `negation`,
+`lowering`, `merging` and `pruning`. Their input is a `document`, their output the `core`. `judging`
+answers questions of theirs about subschemas as the user wrote them; `places` finds the arrays and
+objects that guards follow. The modules of this folder itself serve several passes.
 """

@@ -1,4 +1,4 @@
-"""Owns the way of a JSON Schema through the passes to the core schemas that a backend enforces."""
+"""Owns the passes that lead from a JSON Schema to the core schemas that a backend enforces."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from specguide.guided.schema.pruning.no_value import check_required
 from specguide.guided.schema.pruning.prune import NoInstance, prune
 
 _TRIALS = ((None, 600_000), (2, 250_000), (1, 300_000))
-"""Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most
+"""Trials of merging, in order: how many ways to fail a subschema are used (None: all), and the most
 steps."""
 
 
 def core_schemas(
     schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL
 ) -> Iterator[CoreSchema]:
-    """The core, then the merged core, with fewer and fewer ways to fail, then the core with less of
-    some formats, as far as the backend enforces them. Raises GuideLimitExceeded for a schema whose
-    parts lead too deep into each other."""
+    """Yields, as far as the backend enforces them: the core; the merged core, with fewer and fewer
+    ways to fail; the core with shorter expressions for some formats.
+
+    Raises GuideLimitExceeded for subschemas and references that nest too deep, UnsupportedGuide for
+    a schema of which nothing can be enforced, NoInstance for one without an instance.
+    """
     positive: PositiveSchema | None = None
     try:
         core = plain_core(schema, able.has_open_objects)
@@ -42,10 +45,10 @@ def core_schemas(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
-    if able.has_open_objects:  # else the core may lack what the schema allows
+    if able.has_open_objects:  # else the core may leave out instances of the schema
         check_required(core.root, schema)
     yield from _enforced(core, able, schema)
-    if positive is None:  # it has no formats
+    if positive is None:  # a plain core has no formats
         return
     shorter = lower(positive, able, short_formats=True)
     if shorter != core:
@@ -53,7 +56,7 @@ def core_schemas(
 
 
 def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
-    """The core, with less of some formats where it has no other way to be written."""
+    """The core; with shorter expressions for some formats where the full ones cannot be written."""
     try:
         return lower(positive, able)
     except UnsupportedGuide as error:
@@ -64,8 +67,8 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
 
 
 def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:
-    """The core and the merged core, each time with fewer ways to fail, as far as the backend
-    enforces them; raises UnsupportedGuide for none of them, NoInstance where no value fits."""
+    """Yields those of the core and the merged cores, with fewer and fewer ways to fail, that the
+    backend enforces. Raises UnsupportedGuide for none, NoInstance where there is no instance."""
     spend(weight(core))
     doubt = next(unenforced(core, able), None)
     if doubt is None:
@@ -83,6 +86,6 @@ def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Itera
             if most_ways is None and able.has_open_objects:
                 raise no_instance(core, schema) from None
         except (UnsupportedGuide, RecursionError):
-            pass  # the reason against the core itself says more
+            pass  # the error about the core itself says more
     if doubt is not None and not found:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)

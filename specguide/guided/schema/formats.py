@@ -1,13 +1,13 @@
-"""Owns the string formats of JSON Schema as regular expressions, and what bounds their lengths.
+"""Owns the string formats of JSON Schema as regular expressions, and the bounds of their lengths.
 
-Each expression matches well-formed strings only, so what is generated under a format has it. What
-no regular expression can tell is left out: host names whose third and fourth characters are `--`
+An expression matches well-formed strings only, so generated strings always have their format. Left
+out is what no regular expression can check: host names with `--` as third and fourth characters
 (they are encoded, and some decode to nothing), letters whose place in an international name depends
-on others (joiners, most combining marks), groups inside groups of a regular expression; and what
-most programs refuse: leap seconds, numbers of more than six digits in durations. Sources: RFC 3339
-(dates and times, durations), 5321 and 6531 (email), 1123 and 5890 to 5893 (host names), 4291
-(IPv6), 4122 (UUID), 3986 and 3987 (URI, IRI), 6570 (URI template), 6901 (JSON pointer), 4648
-(base64), ECMA-262 (regular expressions); and pydantic for the names that are its own.
+on others (joiners, most combining marks), deeply nested groups of a regular expression. Left out,
+too, is what most programs refuse: leap seconds, numbers of more than six digits in durations.
+Sources: RFC 3339 (dates and times, durations), 5321 and 6531 (email), 1123 and 5890 to 5893 (host
+names), 4291 (IPv6), 4122 (UUID), 3986 and 3987 (URI, IRI), 6570 (URI template), 6901 (JSON
+pointer), 4648 (base64), ECMA-262 (regular expressions); pydantic for formats that only it has.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _GROUP = r"[0-9a-fA-F]{1,4}"
 
 
 def _ipv6() -> str:
-    """Eight groups, the last two maybe as IPv4; or fewer around a `::`, which stands for one group
-    at least."""
+    """Eight groups, of which the last two may be IPv4; or fewer around a `::`, which stands for at
+    least one group."""
     forms = [rf"(?:{_GROUP}:){{6}}(?:{_GROUP}:{_GROUP}|{_IPV4})"]
     for left in range(8):
         before = rf"{_GROUP}(?::{_GROUP}){{{left - 1}}}" if left else ""
@@ -53,7 +53,8 @@ _SIGN = r"[a-zA-Z0-9]"
 
 
 def _label(most: int) -> str:
-    """A label of a host name, of up to `most` characters, the third and fourth not both hyphens."""
+    """A label of a host name: up to `most` characters, of which the third and fourth are not both
+    hyphens."""
     return (
         rf"{_SIGN}(?:[a-zA-Z0-9-]?{_SIGN}"
         rf"|[a-zA-Z0-9-](?:{_SIGN}[a-zA-Z0-9-]{{0,{most - 4}}}{_SIGN}|"
@@ -63,8 +64,8 @@ def _label(most: int) -> str:
 
 _HOSTNAME = rf"{_label(63)}(?:\.{_label(63)})*"
 
-# Letters that stand alone and are written left to right; encoded, a name of them has 63 bytes at
-# most.
+# Letters that need no neighbours and are written left to right; such a name, encoded, has at most
+# 63 bytes.
 _LETTER = "ß-öø-ÿά-ώа-џա-ֆა-ჺऄ-हก-ะሀ-ቈ々ぁ-ゖァ-ヺー㐀-䶿一-鿿가-힣"
 _RIGHT_TO_LEFT = r"א-תؠ-ؿف-ي"
 _IDN_LABEL = rf"(?:{_label(56)}|[a-z0-9{_LETTER}]{{1,12}})"
@@ -80,8 +81,8 @@ _QUOTED = r"""\"(?:[ !#-\[\]-~]{0,62}|(?:[ !#-\[\]-~]|\\[ -~]){0,31})\""""
 _LITERAL = rf"\[(?:{_IPV4}|IPv6:(?:{_IPV6}))\]"
 _EMAIL = rf"(?:[{_ATOM}]+(?:\.[{_ATOM}]+)*|{_QUOTED})@(?:{_HOSTNAME}|{_LITERAL})"
 _SHORT_LOCAL = r'(?:[^"@]{1,64}|".*")@.*'
-# For the email formats without a bound beside them: the part before the @ has 64 bytes at most,
-# four a character.
+# For the email formats without a separate length bound: the part before the @ has at most 64 bytes,
+# up to four a character.
 _LOCAL = rf"[{_ATOM}]{{1,64}}|[{_ATOM}](?:\.?[{_ATOM}]){{0,31}}"
 _IDN_ATOM = rf"[{_ATOM}\x80-\u{{10FFFF}}]"
 _IDN_LOCAL = rf"{_IDN_ATOM}{{1,16}}|{_IDN_ATOM}(?:\.?{_IDN_ATOM}){{0,7}}"
@@ -94,12 +95,12 @@ _UUID = rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"
 
 
 def _uuid(version: int) -> str:
-    """A UUID of a version, in the variant that has versions."""
+    """A UUID of a version, in the variant of RFC 4122."""
     return rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}"
 
 
 def _ipv4_network() -> str:
-    """An address, or one behind whose prefix all bits are 0, and the prefix's length."""
+    """An address with a prefix length, in which all bits after the prefix are 0."""
     forms = [rf"{_IPV4}(?:/32)?"]
     for length in range(32):
         num_whole, num_bits = divmod(length, 8)
@@ -111,7 +112,7 @@ def _ipv4_network() -> str:
 
 
 def _ipv6_network() -> str:
-    """An address, or the groups of a prefix, zeros behind it and its length."""
+    """An address with a prefix length: the groups of the prefix, then zeros."""
     forms = [rf"(?:{_IPV6})(?:/128)?", "::/0"]
     for length in range(1, 128):
         num_whole, num_bits = divmod(length - 1, 16)
@@ -143,8 +144,11 @@ _PRIVATE = r"\uE000-\uF8FF\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}"
 
 
 def _uri(more: str = "", more_in_query: str = "") -> tuple[str, str]:
-    """A URI and a relative reference. more: characters beside the ASCII ones, in a class of a
-    regular expression"""
+    """Returns the expressions of a URI and of a relative reference.
+
+    more:          non-ASCII characters that are allowed everywhere, as part of a character class
+    more_in_query: the same, in queries only
+    """
     plain = rf"a-zA-Z0-9._~!$&'()*+,;=\-{more}"
     char = rf"(?:[{plain}:@]|{_ENCODED})"
     first = rf"(?:[{plain}@]|{_ENCODED})"
@@ -172,7 +176,7 @@ _TEMPLATE = (
 )
 _POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 
-# Of what the URI grammar calls an authority, with a port for each of several hosts.
+# What the URI grammar calls an authority, but with several hosts, each with a port.
 _PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
 _HOST = rf"(?:{_label(63)}(?:\.{_label(63)})*)"
 _USER = rf"(?:[{_UNRESERVED}]|{_ENCODED})+"
@@ -201,7 +205,7 @@ PYDANTIC_FORMATS = {
     "base64url": _BASE64.format("[A-Za-z0-9_-]"),
     "fraction": rf"-?(?:0|{_WHOLE})(?:/{_WHOLE})?",
 }
-"""Formats that pydantic writes and no draft of JSON Schema has, as pydantic reads them."""
+"""Formats that pydantic writes and no draft of JSON Schema defines, as pydantic reads them."""
 
 FORMATS = {
     "date": _DATE,
@@ -225,14 +229,14 @@ FORMATS = {
     "relative-json-pointer": rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
     **PYDANTIC_FORMATS,
 }
-"""Format name → regular expression for the whole string. Other names carry no assertion, as the
-specification says."""
+"""Format name → regular expression for the whole string. Other formats assert nothing (JSON Schema
+Validation, 7.2.3)."""
 
 FORMATS_ALSO = {"email": _SHORT_LOCAL}
-"""What strings of some formats match besides; together in one expression they would be long."""
+"""Expressions that strings of some formats match as well; one expression for both would be long."""
 
 FORMAT_LENGTHS = {"hostname": 253, "idn-hostname": 253, "email": 254}
-"""The most characters that strings of some formats have."""
+"""The greatest lengths, in characters, of strings of some formats."""
 
 SHORT_FORMATS = {
     "email": rf"(?:{_LOCAL})@{_label(60)}(?:\.{_label(60)}){{0,2}}",
@@ -240,8 +244,8 @@ SHORT_FORMATS = {
     "hostname": rf"{_label(60)}(?:\.{_label(60)}){{0,3}}",
     "idn-hostname": rf"{_IDN_LABEL}(?:\.{_IDN_LABEL}){{0,3}}",
 }
-"""Expressions for less of the formats above, with no bound beside them: what a library can put
-together with others."""
+"""Shorter expressions for the formats above: they match fewer strings and need no length bound, so
+that a library can combine them with other expressions."""
 
 FORMATS_AT_MOST = {
     "date": "^[0-9W-]+$",
@@ -261,10 +265,11 @@ FORMATS_AT_MOST = {
     "json-pointer": "^(?:$|/)",
     "relative-json-pointer": "^[0-9]",
 }
-"""What every string of a format matches, whoever reads the format: others fail it for certain."""
+"""Expressions that every string of a format matches under any reading of the format: a string that
+fails one surely fails the format."""
 
 TOLD_IN_PART = frozenset(
     {"date-time", "time", "duration", "hostname", "idn-hostname", "idn-email", "uri-template"}
     | {"regex", *PYDANTIC_FORMATS}
 )
-"""Formats that have strings which the expressions leave out."""
+"""Formats of which our expressions leave some strings out."""

@@ -1,4 +1,4 @@
-"""Owns JSON values: their types, when two of them are equal, and numbers as they are written."""
+"""Owns JSON values: their types, their equality, and the exact value of their numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Number: TypeAlias = int | float
 Key: TypeAlias = tuple[str, Hashable]
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
-"""The types of JSON values; integers are numbers."""
+"""The types of JSON values; integers count as numbers."""
 
 EVERY_TYPE = frozenset(TYPES)
 
@@ -37,7 +37,7 @@ _CLASSES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 
 
 def json_type(value: Json) -> str:
-    """The JSON Schema type of a value; integers are numbers."""
+    """Returns the JSON Schema type of a value; integers count as numbers."""
     found = _NAMES.get(type(value))
     if found is not None:
         return found
@@ -45,15 +45,15 @@ def json_type(value: Json) -> str:
 
 
 def is_object(value: Json) -> bool:
-    """Whether a JSON value is an object. To ask for a Mapping takes ten times as long as to ask for
-    a type."""
+    """Whether a JSON value is an object. Looking at its type first is ten times as fast as the test
+    for a Mapping."""
     kind = type(value)
     return kind is dict or (kind not in _NAMES and isinstance(value, Mapping))
 
 
 def value_key(value: Json) -> Key:
-    """Equal for equal JSON values, and for no others: 1 equals 1.0, and true does not equal 1.
-    Begins with the type."""
+    """Returns a hashable key, which begins with the type. Keys are equal exactly for values that
+    are equal in JSON: 1 equals 1.0, and true does not equal 1."""
     spend()
     name = json_type(value)
     if name == "array":
@@ -64,8 +64,8 @@ def value_key(value: Json) -> Key:
 
 
 def keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
-    """For each type, the keys of the values of that type. They are made once, so the values must
-    not change."""
+    """Returns the keys of the values, by type. The result is remembered: the values must not
+    change."""
     return kept_of(_keys_by_type, values)
 
 
@@ -77,12 +77,12 @@ def _keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
 
 
 def is_number(value: Json) -> bool:
-    """A JSON number; true and false are none."""
+    """Whether a value is a JSON number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def has_type(value: Json, names: Sequence[str] | None) -> bool:
-    """Whether a value is of one of the types that JSON Schema's `type` names; None names all."""
+    """Whether a value has one of the types in `names`, which are those of `type`; None: any."""
     if names is None:
         return True
     name = json_type(value)
@@ -90,7 +90,7 @@ def has_type(value: Json, names: Sequence[str] | None) -> bool:
 
 
 def named_types(schema: Mapping[str, Json]) -> tuple[str, ...] | None:
-    """What `type` in a subschema names, one or several; None where it has none."""
+    """Returns the types that `type` of a subschema names; None where it has no `type`."""
     named = schema.get("type")
     if named is None:
         return None
@@ -98,5 +98,5 @@ def named_types(schema: Mapping[str, Json]) -> tuple[str, ...] | None:
 
 
 def exact(number: Number) -> Fraction:
-    """A number as it is written in decimal."""
+    """Returns a number's decimal value as a fraction."""
     return Fraction(repr(number))

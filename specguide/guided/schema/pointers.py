@@ -8,17 +8,17 @@ _MOST_DIGITS = 10
 
 
 def escaped(key: str) -> str:
-    """The step that names a key."""
+    """Returns a key as a step of a pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def unescaped(step: str) -> str:
-    """The key that a step names."""
+    """Returns the key that a step names."""
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def step_into(value: Json, step: str) -> Json:
-    """What a step leads to. Raises LookupError where that is nothing."""
+    """Returns the value at a step into `value`. Raises LookupError where there is none."""
     key = unescaped(step)
     if isinstance(value, list):
         is_index = key.isascii() and key.isdigit() and len(key) < _MOST_DIGITS

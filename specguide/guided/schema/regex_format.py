@@ -1,5 +1,5 @@
-"""Owns the regular expression of regular expressions: of those that Python and ECMA-262 (with its
-flag `u`) both read."""
+"""Owns the regular expression of format `regex`: the expressions that both Python and ECMA-262
+(with flag `u`) read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ATOM = rf"(?:{_PLAIN}|{_ESCAPE}|{_CLASS}|\.){_TIMES}|\^|\$|\\b|\|"
 
 
 def _with_groups(depth: int) -> str:
-    """Expressions in which groups are up to so deep within each other."""
+    """Expressions with groups nested up to `depth` deep."""
     if not depth:
         return rf"(?:{_ATOM})*"
     return rf"(?:{_ATOM}|\((?:\?:)?{_with_groups(depth - 1)}\){_TIMES})*"

@@ -1,4 +1,4 @@
-"""Owns in which keywords of a JSON Schema there are subschemas."""
+"""Owns which keywords of JSON Schema contain subschemas."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _HOLDING = _IN_ONE | _IN_LIST | _IN_MAP
 
 
 def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """The subschemas right inside a schema, but for true and false: (keyword, JSON pointer from the
-    schema, subschema)."""
+    """Yields the direct subschemas of a schema, except `true` and `false`: (keyword, JSON pointer
+    from the schema, subschema)."""
     for keyword, value in schema.items():
         if keyword not in _HOLDING:
             continue
@@ -49,8 +49,8 @@ def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[s
 
 
 def with_subschemas(schema: Mapping[str, Json], make: Callable[[Json], Json]) -> dict[str, Json]:
-    """The schema with what `make` gives in the place of each subschema right inside, of true and
-    false, too."""
+    """Returns the schema with each direct subschema, `true` and `false` included, replaced by
+    `make` of it."""
     return {keyword: _made(keyword, value, make) for keyword, value in schema.items()}
 
 

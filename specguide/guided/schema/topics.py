@@ -1,4 +1,4 @@
-"""Owns which keywords of JSON Schema speak of one topic, such as of numbers."""
+"""Owns the topics of JSON Schema's keywords: which of them constrain numbers, strings and so on."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     **{keyword: (keyword,) for keyword in ("type", "$ref", "allOf", "anyOf", "oneOf", "not", "if")},
 }
 TOPIC_OF = {keyword: topic for topic, keywords in _TOPICS.items() for keyword in keywords}
-"""Keyword → its topic, which is the name of a type where it asks something of that type alone.
-Keywords that are not here are annotations, or belong to others."""
+"""Keyword → its topic: the name of a type if the keyword constrains values of that type only. Other
+keywords are annotations or unknown."""
 
 
 def allowed_types(schema: Mapping[str, Json]) -> frozenset[str]:
-    """The types that a subschema's own `type` allows; integers are numbers."""
+    """Returns the types that a subschema's own `type` allows; integers count as numbers."""
     names = named_types(schema) or TYPES
     return frozenset("number" if name == "integer" else name for name in names)
 
 
 def takes_all(schema: Json, name: str) -> bool:
-    """Whether a subschema plainly takes every value of a type."""
+    """Whether every value of the type `name` is an instance of a subschema, as far as its keywords
+    alone tell."""
     if isinstance(schema, bool):
         return schema
     if name == "number" and "number" not in (named_types(schema) or TYPES):

@@ -1,6 +1,6 @@
-"""The core: the part of JSON Schema that grammar backends enforce, and what is asked of it.
+"""The core: the part of JSON Schema that grammar backends enforce.
 
-Begin with `nodes`, which it is made of; `keywords` says which keywords they stand for, and `walk`
-leads through them. `capabilities` is what a backend can do with a core, and `enforce` asks whether
-that is enough. `emit` writes one as the JSON that a library reads.
+Begin with `nodes`, of which a core schema is made. `keywords` gives the keywords of a node, and
+`walk` visits all nodes. `capabilities` describes what a backend enforces, and `enforce` compares a
+core schema with that. `emit` writes a core schema as the JSON that a library reads.
 """

@@ -1,4 +1,4 @@
-"""Owns what a grammar backend can do with core schemas, as data: one object per backend."""
+"""Owns the description of what a grammar backend enforces of core schemas, one object a backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.guided.schema.core.keywords import UNIQUE_ITEMS
 from specguide.guided.schema.core.nodes import Node
 
 Condition = Callable[[Node], str | None]
-"""Why a backend does not enforce the keyword in this subschema, or None where it does."""
+"""Returns why a backend does not enforce a keyword of this node; None where it does."""
 
 
 class Level(Enum):
@@ -26,15 +26,14 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Support:
-    """What a backend does with one keyword; `unless` is the condition of a keyword that is enforced
-    in some forms only."""
+    """What a backend does with one keyword. unless: names the forms that it does not enforce"""
 
     level: Level
     unless: Condition | None = None
 
     @property
     def is_certain(self) -> bool:
-        """Whether no form of the keyword is left out that the core has."""
+        """Whether every form of the keyword in the core is enforced."""
         return self.unless is None and self.level in (Level.ENFORCED, Level.PARTIAL)
 
 
@@ -42,15 +41,14 @@ class Support:
 class Capabilities:
     """What a backend enforces of core schemas.
 
-    keywords:          what it does with each keyword, as it was measured; keywords that are not
-                       here are annotations
-    characters:        what a `pattern` may match: a backend that does not write escapes needs
-                       strings without them
-    has_open_objects:  it keeps properties that an object does not name apart from those that it
-                       names; where it does not, objects that name properties take no others
-    counts_characters: it counts the characters of strings as JSON Schema does; where it does not,
-                       lengths become patterns
-    merges_fractions:  it tells numbers that are no integers in merged schemas alone
+    keywords:          what it does with each keyword, as measured; other keywords are annotations
+    characters:        the characters that a `pattern` may match: a backend that writes no escapes
+                       needs strings without them
+    has_open_objects:  an object that names properties may have others, and the library keeps the
+                       two apart; False: such an object is closed
+    counts_characters: it counts the length of strings as JSON Schema does; False: lengths are
+                       written as patterns
+    merges_fractions:  numbers that are not integers are enforced in merged schemas only
     frees_keys:        it can write objects whose keys come in any order, for a guard to count them
     counts_keys:       the keys come in any order, and are counted
     """
@@ -65,23 +63,23 @@ class Capabilities:
 
     @cached_property
     def doubtful(self) -> Mapping[str, Support]:
-        """The keywords of which it is not certain that they are enforced."""
+        """The keywords that may not be enforced in every form."""
         known = self.keywords.items()
         found = {keyword: support for keyword, support in known if not support.is_certain}
-        found.pop("not", None)  # numbers that are no integers, for which there are rules of our own
+        found.pop("not", None)  # only of numbers that are not integers, which have their own rules
         return found
 
     @property
     def tells_items_apart(self) -> bool:
-        """Whether `uniqueItems` is enforced beside the grammar."""
+        """Whether a guard beside the grammar enforces `uniqueItems`."""
         return self.keywords[UNIQUE_ITEMS].level is Level.ENFORCED
 
     def with_guard(self) -> Capabilities:
-        """The capabilities with a guard that follows the arrays of a text."""
+        """The capabilities together with a guard that follows the arrays of a text."""
         return replace(self, keywords={**self.keywords, UNIQUE_ITEMS: Support(Level.ENFORCED)})
 
     def with_free_keys(self) -> Capabilities:
-        """The capabilities with a guard that sees to the keys of objects."""
+        """The capabilities together with a guard that follows the keys of objects."""
         counted = dict.fromkeys(_OF_KEYS, Support(Level.ENFORCED))
         return replace(self, keywords={**self.keywords, **counted}, counts_keys=True)
 
@@ -90,7 +88,7 @@ _OF_KEYS = ("minProperties", "maxProperties", "patternProperties")
 
 
 def unnamed_may_repeat(node: Node) -> str | None:
-    """Libraries let properties that are named nowhere repeat, and count them every time."""
+    """Libraries let unnamed properties repeat, and count each repetition."""
     asked = node.kinds.objects
     if (asked.min_properties or 0) - len(asked.required) <= 1 or asked.is_closed:
         return None

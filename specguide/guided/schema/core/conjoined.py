@@ -1,4 +1,4 @@
-"""Owns how the parts of one subschema become one node of the core."""
+"""Owns the conjunction of the parts of one subschema as one node of the core."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from specguide.guided.schema.core.nodes import (
 
 
 def conjoined(path: str, parts: Iterable[Core]) -> Core:
-    """What the parts of one subschema ask; those that share no keyword go side by side."""
+    """Returns the conjunction of the parts of one subschema. Parts that share no keyword become
+    fields of one node; others go into its `all_of`."""
     node: Node | None = None
     for part in parts:
         if part is False:
@@ -40,7 +41,7 @@ def conjoined(path: str, parts: Iterable[Core]) -> Core:
 
 
 def _alone(path: str, part: Node) -> Node:
-    """A node that asks what its first part asks."""
+    """The node for a first part."""
     is_simple = not part.all_of and part.values != () and not part.kinds.numbers.negates
     if part.path == path and is_simple and num_asks(part) == 1 and not part.is_failure:
         return part
@@ -48,7 +49,7 @@ def _alone(path: str, part: Node) -> Node:
 
 
 def _beside(node: Node, part: Node) -> Node:
-    """A node that asks what a part asks, too."""
+    """The conjunction of a node and a part."""
     asked = _only_asked(part)
     if asked == "all_of":
         return replace(node, all_of=node.all_of + part.all_of)
@@ -64,7 +65,7 @@ def _beside(node: Node, part: Node) -> Node:
 
 
 def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
-    """What both ask; None where both set one field."""
+    """The conjunction of two Kinds; None where both set the same field."""
     numbers = _fields_beside(ours.numbers, theirs.numbers, NO_NUMBERS)
     strings = _fields_beside(ours.strings, theirs.strings, NO_STRINGS)
     arrays = _fields_beside(ours.arrays, theirs.arrays, NO_ARRAYS)
@@ -93,7 +94,7 @@ def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | No
 
 
 def _only_asked(node: Node) -> str | None:
-    """The one field by which a node asks for something; None where there are several."""
+    """The only field that constrains a node; None where there are several."""
     found = []
     if node.values:
         found.append("values")

@@ -1,4 +1,4 @@
-"""Owns the last pass: a core schema as the JSON that a library is given."""
+"""Owns the last pass: a core schema as the JSON that a library reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specguide.guided.schema.json_values import Json
 
 
 def emit(schema: CoreSchema) -> dict[str, Json]:
-    """The JSON of a core schema, with its definitions under `$defs`."""
+    """Returns the JSON of a core schema, with its definitions under `$defs`."""
     written = _written(schema.root)
     root: dict[str, Json] = {} if isinstance(written, bool) else written
     if schema.definitions:

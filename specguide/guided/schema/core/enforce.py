@@ -1,4 +1,4 @@
-"""Owns the question whether a backend enforces all of a core schema, asked keyword by keyword."""
+"""Owns the check that a backend enforces a core schema, keyword by keyword."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OF_NODES = frozenset(
         *("properties", "patternProperties", "additionalProperties"),
     )
 )
-"""Keywords of the core in which there are nodes."""
+"""Keywords of the core whose values contain nodes."""
 
 
 @dataclass(frozen=True)
 class Unenforced:
-    """A keyword that a backend would not enforce, the JSON pointer of its subschema in the original
-    schema, and why."""
+    """A keyword that a backend would not enforce, the JSON pointer to its subschema in the user's
+    schema, and the reason."""
 
     keyword: str
     path: str
@@ -30,8 +30,8 @@ class Unenforced:
 
 
 def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenforced]:
-    """What a backend of these capabilities would not enforce of a core schema; told once for nodes
-    of the same parts."""
+    """Yields what a backend of these capabilities would not enforce of a core schema. Nodes with
+    the same parts are reported once."""
     doubtful = capabilities.doubtful
     todo: list[Core | tuple[Node, str]] = [schema.root, *schema.definitions.values()]
     todo.reverse()
@@ -51,8 +51,8 @@ def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenf
 
 
 def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:
-    """The nodes in a node and its keywords of which it is not certain that they are enforced, by
-    keyword."""
+    """The child nodes of a node, and its keywords that may not be enforced, in the order of its
+    keywords."""
     found = keywords(node)
     spend(len(found))
     parts: list[Core | tuple[Node, str]] = []

@@ -1,5 +1,5 @@
-"""Owns the question whether a JSON value is an instance of a core schema, asked where an enum
-leaves few values."""
+"""Owns the check that a JSON value is an instance of a core schema, needed where an enum lists few
+values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _lists(values: tuple[Json, ...], value: Json) -> bool:
 
 
 def _takes_kind(node: Node, value: Json, definitions: Definitions) -> bool:
-    """Whether a value is as it is asked for by its type."""
+    """Whether a value meets the constraints of its type."""
     name = json_type(value)
     if name == "number":
         return _takes_number(node.kinds.numbers, value)
@@ -100,7 +100,7 @@ def _is_counted(count: int, least: int | None, most: int | None) -> bool:
 
 
 def asked_of(asked: Objects, name: str) -> list[Core]:
-    """What an object node asks of the property `name`."""
+    """Returns the subschemas that apply to the property `name` of an object."""
     found = [asked.properties[name]] if name in asked.properties else []
     if not asked.patterns:
         return found or [asked.additional]

@@ -1,4 +1,4 @@
-"""Owns which keywords of JSON Schema the fields of a core node stand for."""
+"""Owns the keywords of JSON Schema that the fields of a core node stand for."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from specguide.guided.schema.core.nodes import (
 from specguide.guided.schema.json_values import Json
 
 Value: TypeAlias = Core | tuple[Core, ...] | Mapping[str, Core] | Json
-"""A keyword's value; what has nodes in it is one, a tuple, or a mapping of names to them."""
+"""A keyword's value. Nodes occur as the value itself, in a tuple, or as values of a mapping."""
 
 NO_INTEGER = {"type": "integer"}
-"""The `not` of numbers that are no integers; there is none in the core but of numbers."""
+"""The `not` of numbers that are not integers. The core has a `not` for numbers only."""
 
 UNIQUE_ITEMS = "uniqueItems"
-"""The only keyword of the core that no library is told: a guard beside the grammar enforces it."""
+"""The only keyword of the core that no library is given: a guard beside the grammar enforces it."""
 
 _DEFINITIONS = "#/$defs/"
 
 
 def keywords(node: Node) -> dict[str, Value]:
-    """The keywords of a node, in an order of their own, with their values."""
+    """Returns the keywords of a node with their values, in a fixed order."""
     found = {} if node.kinds is ANYTHING else _of_kinds(node.kinds)
     if node.values is not None:
         found["enum"] = node.values
@@ -112,8 +112,8 @@ def _of_objects(asked: Objects) -> dict[str, Value | None]:
 
 
 def weight(core: Core | CoreSchema) -> int:
-    """How much there is to write of a core schema: values, and texts by 16 characters; what is
-    shared counts each time. That of a whole schema is found once."""
+    """Returns the size of a core schema when written: a unit for each value, and one for every 16
+    characters of text. Shared parts count each time. The weight of a CoreSchema is remembered."""
     return kept_of(_weight, core) if isinstance(core, CoreSchema) else _weight(core)
 
 
@@ -125,8 +125,8 @@ def _weight(core: Core | CoreSchema) -> int:
 
 
 class _Weights:
-    """Finds what `weight` returns. A node weighs one more than the values of its keywords, which
-    are those of `keywords`, and their names."""
+    """Computes `weight`. The weight of a node is one more than that of the values and names of its
+    `keywords`."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Owns the question how long the texts are that a node of a core schema lists."""
+"""Owns the length of the longest text that a node of a core schema lists."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from specguide.guided.schema.core.patterns import pattern_automaton
 
 
 def longest_told(node: Node) -> int:
-    """Characters of the longest value or name that a node lists itself, or of the longest string of
-    a pattern that matches few; 0 where there is none."""
+    """Returns the length, in characters, of the longest value or name in a node, or of the longest
+    string that its pattern matches; 0 where there is none."""
     listed = [*(node.values or ()), *node.kinds.objects.properties]
     spend(len(listed))
     texts = (json.dumps(value, ensure_ascii=False) for value in listed)
@@ -25,8 +25,8 @@ def longest_told(node: Node) -> int:
 
 @lru_cache(maxsize=128)
 def _longest_match(pattern: str | None) -> int:
-    """At most: a text that repeats once more than it must what may repeat without end. Where such
-    texts are very long, one is as long as the pattern itself."""
+    """An upper bound, with each endless repetition taken once more than it must be. For very long
+    strings, the length of the pattern itself."""
     if pattern is None:
         return 0
     try:

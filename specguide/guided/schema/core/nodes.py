@@ -1,8 +1,8 @@
 """Owns the core: the part of JSON Schema that grammar backends enforce, as typed nodes.
 
-The core has no drafts, no remote or relative references, no conditionals, no negation and one
-regular expression dialect. What a node asks for holds all at once: of a value by its type, the
-values that it lists, a choice, a definition, and other nodes.
+The core has no drafts, no remote or relative references, no conditionals, no negation but for
+numbers, and one dialect of regular expressions. A node is the conjunction of its fields:
+constraints by type, an enumeration, a disjunction, a reference to a definition, and further nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from specguide.guided.schema.json_values import Json, Number
 @quick
 @dataclass(frozen=True)
 class Numbers:
-    """What is asked of numbers. is_fraction: integers are none of them; not_multiples: multiples of
-    these are none of them"""
+    """Constraints of numbers.
+
+    is_fraction:   integers are excluded
+    not_multiples: multiples of these numbers are excluded
+    """
 
     minimum: Number | None = None
     exclusive_minimum: Number | None = None
@@ -32,12 +35,12 @@ class Numbers:
 
     @property
     def negates(self) -> bool:
-        """Whether it says what numbers are not."""
+        """Whether it excludes integers or multiples."""
         return self.is_fraction or bool(self.not_multiples)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a least or a greatest number."""
+        """Whether it has a lower or an upper bound."""
         bounds = (self.minimum, self.exclusive_minimum, self.maximum, self.exclusive_maximum)
         return any(bound is not None for bound in bounds)
 
@@ -45,7 +48,7 @@ class Numbers:
 @quick
 @dataclass(frozen=True)
 class Strings:
-    """What is asked of strings; `pattern` is in the core's dialect."""
+    """Constraints of strings; `pattern` is in the core's dialect."""
 
     min_length: int | None = None
     max_length: int | None = None
@@ -55,9 +58,11 @@ class Strings:
 @quick
 @dataclass(frozen=True)
 class Arrays:
-    """What is asked of arrays: of the first items by their place, and of the rest.
+    """Constraints of arrays.
 
-    is_distinct: no two items are equal; this is for the guard, and no library is told
+    prefix:      subschemas of the first items, by position
+    rest:        subschema of all other items
+    is_distinct: no two items are equal; only a guard is given this, no library
     """
 
     min_items: int | None = None
@@ -67,14 +72,19 @@ class Arrays:
     is_distinct: bool = False
 
     def item(self, i: int) -> Core:
-        """What is asked of the item at place i."""
+        """Returns the subschema of the item at index i."""
         return self.prefix[i] if i < len(self.prefix) else self.rest
 
 
 @quick
 @dataclass(frozen=True)
 class Objects:
-    """What is asked of objects: of properties by name, by pattern, and of those named nowhere."""
+    """Constraints of objects.
+
+    properties: subschemas by name
+    patterns:   subschemas by a pattern of names
+    additional: subschema of the properties that neither of these names
+    """
 
     properties: Mapping[str, Core] = field(default_factory=dict)
     patterns: Mapping[str, Core] = field(default_factory=dict)
@@ -85,12 +95,12 @@ class Objects:
 
     @property
     def is_closed(self) -> bool:
-        """Whether there are no other properties than the named ones."""
+        """Whether all other properties than the named ones are excluded."""
         return self.additional is False and not self.patterns
 
     @property
     def impossible(self) -> frozenset[str]:
-        """The named properties that may not come."""
+        """The named properties that are excluded."""
         found: frozenset[str] | None = self.__dict__.get("_impossible")
         if found is None:
             found = frozenset([name for name, child in self.properties.items() if child is False])
@@ -107,7 +117,7 @@ NO_OBJECTS = Objects()
 @quick
 @dataclass(frozen=True)
 class Kinds:
-    """What is asked of a value by its type. types: those that it may be of; None: any"""
+    """Constraints of a value by its type. types: the allowed types; None: all"""
 
     types: tuple[str, ...] | None = None
     numbers: Numbers = NO_NUMBERS
@@ -116,7 +126,7 @@ class Kinds:
     objects: Objects = NO_OBJECTS
 
     def may_be(self, name: str) -> bool:
-        """A value of the type `name` is not excluded."""
+        """Whether values of the type `name` are allowed."""
         return self.types is None or name in self.types
 
 
@@ -126,14 +136,14 @@ ANYTHING = Kinds()
 @quick
 @dataclass(frozen=True)
 class Node:
-    """A subschema of the core: what holds of a value at once.
+    """A subschema of the core: the conjunction of its fields.
 
-    path:   the JSON pointer of the original subschema that it comes from
-    values: one of them; None: any
-    any_of: one of these choices, of which there are two at least; (): no choice
-    ref:    the name of a definition
-    all_of: more that holds
-    is_failure: its choices are ways to fail a subschema, of which fewer may be said
+    path:       JSON pointer of the user's subschema that it comes from
+    values:     an instance equals one of these; None: no enumeration
+    any_of:     it is an instance of at least one of these, of which there are two or more; (): none
+    ref:        name of a definition
+    all_of:     further nodes of the conjunction
+    is_failure: its `any_of` lists ways to fail a subschema, of which some may be left out
     """
 
     path: str = field(compare=False)
@@ -146,16 +156,16 @@ class Node:
 
 
 Core: TypeAlias = Node | bool
-"""A node; True stands for any value, False for none."""
+"""A node; True allows every value, False none."""
 
 
 @quick
 @dataclass(frozen=True)
 class Tracked:
-    """What the grammar of an object whose keys come in any order must see to itself.
+    """What the grammar of an object whose keys come in any order must enforce itself.
 
-    names:      required properties that must all come
-    is_counted: whether it counts the properties
+    names:      required properties
+    is_counted: whether the number of properties is bounded
     """
 
     names: tuple[str, ...] = ()
@@ -165,10 +175,10 @@ class Tracked:
 @quick
 @dataclass(frozen=True)
 class CoreSchema:
-    """A whole schema of the core: where it begins, and the definitions that nodes refer to.
+    """A whole schema of the core: its root, and the definitions that nodes refer to.
 
-    tracked: None where keys come in the schema's order. Else they come in any; and what the
-             grammar must see to is here by the id of an object's Objects
+    tracked: None where keys come in the schema's order. Otherwise they come in any order, and this
+             says what the grammar must enforce, by the id of each object's Objects
     """
 
     root: Core
@@ -177,27 +187,27 @@ class CoreSchema:
 
 
 def typed(path: str, *types: str) -> Node:
-    """Values of some types."""
+    """Returns a node of the values of some types."""
     return Node(path, Kinds(types=types))
 
 
 def numbers(path: str, asked: Numbers) -> Node:
-    """Numbers."""
+    """Returns a node of numbers."""
     return Node(path, Kinds(types=("number",), numbers=asked))
 
 
 def strings(path: str, asked: Strings) -> Node:
-    """Strings."""
+    """Returns a node of strings."""
     return Node(path, Kinds(types=("string",), strings=asked))
 
 
 def arrays(path: str, asked: Arrays) -> Node:
-    """Arrays."""
+    """Returns a node of arrays."""
     return Node(path, Kinds(types=("array",), arrays=asked))
 
 
 def objects(path: str, asked: Objects) -> Node:
-    """Objects."""
+    """Returns a node of objects."""
     return Node(path, Kinds(types=("object",), objects=asked))
 
 
@@ -206,7 +216,7 @@ ANY_OBJECT = CoreSchema(typed("", "object"))
 
 
 def num_asks(node: Node) -> int:
-    """By how many of its fields a node asks for something; 0 where it stands for any value."""
+    """Returns how many fields constrain a node; 0 where it allows every value."""
     return (
         says_something(node.kinds)
         + (node.values is not None)
@@ -217,25 +227,25 @@ def num_asks(node: Node) -> int:
 
 
 def says_something(kinds: Kinds) -> bool:
-    """Whether it asks for something."""
+    """Whether it constrains anything."""
     return kinds is not ANYTHING and (kinds.types is not None or kinds != ANYTHING)
 
 
 def one_of_values(path: str, values: Iterable[Json]) -> Core:
-    """One of the values; False where there is none."""
+    """Returns an enumeration of the values; False for none."""
     listed = tuple(values)
     return Node(path, values=listed) if listed else False
 
 
 def listed(core: Core) -> tuple[Json, ...]:
-    """The values that are all there is to a core schema; none where there is more to it."""
+    """Returns the values of a node that is an enumeration and nothing else; () for other nodes."""
     if isinstance(core, bool) or core.values is None:
         return ()
     return core.values if num_asks(core) == 1 else ()
 
 
 def any_of(path: str, options: Iterable[Core]) -> Core:
-    """Instances of any of the options."""
+    """Returns the disjunction of the options."""
     kept = tuple(option for option in options if option is not False)
     if any(option is True for option in kept):
         return True
@@ -245,7 +255,7 @@ def any_of(path: str, options: Iterable[Core]) -> Core:
 
 
 def all_of(path: str, parts: Iterable[Core]) -> Core:
-    """Instances of all the parts."""
+    """Returns the conjunction of the parts."""
     kept = tuple(part for part in parts if part is not True)
     if any(part is False for part in kept):
         return False
@@ -255,15 +265,16 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
 
 
 def shared_parts(core: Core) -> tuple[int, int, str | None] | None:
-    """What a node is made of, but for its place, by identities: nodes of the same parts ask the
-    same, while these live. None where there is more to it, or no node."""
+    """Returns the identities of a node's parts, without its path: nodes with equal ones allow the
+    same values, as long as they live. None for a boolean, and for a node with `any_of` or
+    `all_of`."""
     if isinstance(core, bool) or core.any_of or core.all_of:
         return None
     return id(core.kinds), id(core.values), core.ref
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:
-    """The error for a keyword, of the subschema at `path`, that cannot be enforced."""
+    """Returns the error for a keyword, of the subschema at `path`, that cannot be enforced."""
     path = f"{path}/{keyword}"
     return UnsupportedGuide(
         f"{keyword} at {path} cannot be enforced: {why}", keyword=keyword, path=path

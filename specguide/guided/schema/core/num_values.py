@@ -1,4 +1,4 @@
-"""Owns a lower bound of how many values a core schema has."""
+"""Owns a lower bound for the number of instances of a core schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specguide.guided.schema.core.patterns import num_matches
 from specguide.guided.schema.json_values import TYPES, exact, value_key
 
 MANY = 5_000
-"""So many values are not told from endlessly many."""
+"""A count this high is treated as endless."""
 
 _OPENERS = {'"': "string", "[": "array", "{": "object"}
 
@@ -27,7 +27,7 @@ Count = Callable[[Core], int]
 
 
 def always_goes_on(core: Core) -> bool:
-    """Whether, whatever of a value has been written, it can be ended in endlessly many ways."""
+    """Whether any beginning of an instance can be continued to endlessly many instances."""
     if isinstance(core, bool):
         return not core
     asked = core.kinds.strings
@@ -40,7 +40,7 @@ def always_goes_on(core: Core) -> bool:
 
 
 def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
-    """A number of values that there are at least, up to MANY."""
+    """Returns a lower bound for the number of instances, at most MANY."""
     plain = _of(core, definitions, frozenset(), reads_patterns=False)
     if plain >= MANY:
         return plain
@@ -48,7 +48,7 @@ def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
 
 
 def endless_openers(core: Core, definitions: Mapping[str, Core]) -> str:
-    """The characters that open strings, arrays and objects, as far as MANY values begin so."""
+    """Returns the characters among `"[{` with which at least MANY instances begin."""
     return "".join(sorted(_openers(core, definitions, frozenset())))
 
 
@@ -74,8 +74,8 @@ def _openers(core: Core, definitions: Mapping[str, Core], behind: frozenset[str]
 def _of(
     core: Core, definitions: Mapping[str, Core], behind: frozenset[str], *, reads_patterns: bool
 ) -> int:
-    """behind: the references that led here; what is counted there counts once. reads_patterns:
-    else a pattern counts as one value, which is quick"""
+    """behind: references that led here; they count as 0. reads_patterns: False: a pattern counts as
+    one value, which is fast"""
     spend(4)
     if isinstance(core, bool):
         return MANY if core else 0
@@ -91,11 +91,11 @@ def _of(
         return min(MANY, len(set(map(value_key, core.values))))
     if core.any_of and core == Node(core.path, any_of=core.any_of):
         return _most(map(count, core.any_of))
-    return 1  # what holds at once is not compared
+    return 1  # the parts of a conjunction are not compared
 
 
 def _sum(counts: Iterable[int]) -> int:
-    """The sum of the counts, up to MANY; behind that no more of them are asked for."""
+    """The sum of the counts, at most MANY; it stops counting there."""
     found = 0
     for count in counts:
         found += count
@@ -105,7 +105,7 @@ def _sum(counts: Iterable[int]) -> int:
 
 
 def _most(counts: Iterable[int]) -> int:
-    """The greatest count; behind MANY none is asked for."""
+    """The greatest count; it stops counting at MANY."""
     found = 0
     for count in counts:
         found = max(found, count)

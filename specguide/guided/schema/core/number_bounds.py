@@ -1,5 +1,4 @@
-"""Owns the bounds of the numbers that a core node asks for, and whether there is any number within
-them."""
+"""Owns the bounds of a core node's numbers, and whether any number is within them."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ _Exact = TypeVar("_Exact", Decimal, Fraction)
 def bounds(
     asked: Numbers, read: Callable[[Number], _Exact]
 ) -> tuple[tuple[_Exact, bool] | None, tuple[_Exact, bool] | None]:
-    """The greatest lower bound and the least upper one, each with whether it is itself left out;
-    None for none.
+    """Returns the greatest lower and the least upper bound, each with whether it is exclusive; None
+    for no bound.
 
-    read: makes of a number as JSON has it one that is exact
+    read: turns a JSON number into an exact one
     """
     lows = _ends(asked.minimum, asked.exclusive_minimum, read)
     highs = _ends(asked.maximum, asked.exclusive_maximum, read)
@@ -40,7 +39,7 @@ def _ends(
 
 
 def holds_number(asked: Numbers, whole: bool) -> bool:
-    """Whether some number is within the bounds and a multiple of the step, and of no other."""
+    """Whether some number, or for `whole` some integer, meets the constraints."""
     if asked.not_multiples:
         return _holds_other_number(asked, whole)
     step = None if asked.multiple_of is None else exact(asked.multiple_of)
@@ -60,7 +59,8 @@ def holds_number(asked: Numbers, whole: bool) -> bool:
 
 
 def _holds_other_number(asked: Numbers, whole: bool) -> bool:
-    """Whether there is a multiple of the step that is none of others; some are tried."""
+    """Whether some multiple of the step is a multiple of none of `not_multiples`; tries a limited
+    number of them and says yes beyond."""
     if not holds_number(replace(asked, not_multiples=()), whole):
         return False
     step = exact(1 if asked.multiple_of is None else asked.multiple_of)
@@ -80,7 +80,7 @@ def _holds_other_number(asked: Numbers, whole: bool) -> bool:
 
 
 def _factors(step: Fraction, low: tuple[Fraction, bool], high: tuple[Fraction, bool]) -> range:
-    """The integers by which the step is to be multiplied to come within the bounds."""
+    """The integers whose product with the step is within the bounds."""
     first = math.floor(low[0] / step) + 1 if low[1] else math.ceil(low[0] / step)
     last = math.ceil(high[0] / step) - 1 if high[1] else math.floor(high[0] / step)
     return range(first, last + 1)

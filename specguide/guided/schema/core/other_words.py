@@ -1,4 +1,4 @@
-"""Owns the pattern of every string but some words."""
+"""Owns the pattern that matches every string except some words."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from specguide.guided.schema.core.pattern_text import write_pattern
 from specguide.guided.schema.core.patterns import pattern_matcher
 
 _BLOCK = 32
-"""So many characters at the start of a string are written once for all that begin with them."""
+"""Words that share their first characters share them in blocks of this length in the expression."""
 _MAX_BESIDE = 2_000_000
 
 
 @kept
 def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
-    """The pattern of every string but the words. Raises UnsupportedRegex where it is too long."""
+    """Returns the pattern of every string except the words. Raises UnsupportedRegex where it is too
+    long."""
     pattern = (
         None
         if sum(len(word) ** 2 for word in words) > _MAX_BESIDE
@@ -41,13 +42,13 @@ def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
 
 @dataclass(frozen=True)
 class _OtherWords:
-    """Matches what `pattern_beside` does, without an automaton."""
+    """Matches as `pattern_beside` does, without an automaton."""
 
     words: frozenset[str]
     characters: Ranges
 
     def matches(self, text: str) -> bool:
-        """Whether a text of the characters is none of the words."""
+        """Whether a text consists of the characters and is none of the words."""
         spend(1 + len(text) // 4)
         return text not in self.words and all(
             holds(self.characters, code) for code in map(ord, text)
@@ -55,11 +56,10 @@ class _OtherWords:
 
 
 def strings_beside(words: frozenset[str]) -> Regex:
-    """Every string but the words: a beginning of words that is none, or one with a character that
-    leads to no word.
+    """Returns the expression of every string except the words: a prefix of a word that is no word
+    itself, or a prefix followed by a character that leads to no word.
 
-    The beginnings share their first characters by blocks, which keeps the tree as flat as it is
-    short.
+    Prefixes share their first characters in blocks, which keeps the tree both flat and short.
     """
     blocks: dict[str, dict[str, list[str]]] = {}  # by the characters that are shared
     for beginning, follow in _beginnings(words).items():
@@ -75,7 +75,7 @@ def strings_beside(words: frozenset[str]) -> Regex:
 
 
 def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
-    """The beginnings of words, each with the characters that may follow."""
+    """The prefixes of the words, each with the characters that may follow."""
     found: dict[str, list[str]] = {"": []}
     for word in sorted(words):
         spend(1 + 8 * len(word))
@@ -90,9 +90,8 @@ def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
 def _beside(
     beginnings: Mapping[str, list[str]], start: int, words: frozenset[str]
 ) -> Iterator[Regex]:
-    """The strings, from their character `start` on, that leave the words right behind one of the
-    beginnings."""
-    rests: dict[tuple[str, ...], list[Regex]] = {}  # by what may follow
+    """The strings, from character `start` on, that leave the words right after a prefix."""
+    rests: dict[tuple[str, ...], list[Regex]] = {}  # by the characters that may follow
     for beginning, follow in beginnings.items():
         rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
     left = [

@@ -1,4 +1,4 @@
-"""Owns the core's dialect of regular expressions: how a `pattern` is read, and written anew."""
+"""Owns the core's dialect of regular expressions: reading a `pattern`, and writing one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from specguide.guided.schema.core.nodes import refuse
 
 
 def read_pattern(pattern: str, keyword: str, path: str) -> Regex:
-    """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not
-    regular."""
+    """Returns the expression of the whole strings that a `pattern` allows. Raises UnsupportedGuide
+    for a pattern that is malformed or not regular."""
     try:
         return searched(pattern)
     except RegexError as error:
@@ -33,8 +33,8 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Regex:
 
 
 def write_pattern(node: Regex, characters: Ranges) -> str | None:
-    """The core's `pattern` for a tree; None where no string of these characters matches it. Raises
-    UnsupportedRegex where it is too long."""
+    """Returns a tree as a `pattern` of the core; None where it matches no string of these
+    characters. Raises UnsupportedRegex for one that is too long."""
     restricted = restrict(node, characters)
     if restricted == NOTHING:
         return None
@@ -45,7 +45,7 @@ def write_pattern(node: Regex, characters: Ranges) -> str | None:
 
 @contextmanager
 def refusing(keyword: str, path: str) -> Iterator[None]:
-    """An UnsupportedRegex from inside is raised as the error for a keyword that cannot be
+    """Turns an UnsupportedRegex from its block into the error for a keyword that cannot be
     enforced."""
     try:
         yield
@@ -54,7 +54,7 @@ def refusing(keyword: str, path: str) -> Iterator[None]:
 
 
 def whole_pattern(node: Regex) -> str:
-    """The text of a tree without anchors, which need not be read then."""
+    """Returns a tree without anchors as a pattern, and remembers the tree for `searched`."""
     text = f"^(?:{write(node)})$"
     if len(text) <= MAX_CHARS:
         known = replace(node, is_exact=True) if isinstance(node, Both) else node

@@ -1,4 +1,4 @@
-"""Owns what a core's patterns match: one of them, and whether several have a text in common."""
+"""Owns what a core's patterns match: each alone, and whether several have a string in common."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from specguide.guided.regex.tree import (
 from specguide.guided.regex.whole import searched
 
 MAX_NAMES = 64
-"""Up to so many names that a pattern matches are few: they may be written out as properties."""
+"""A pattern that matches up to this many names may be written out as properties."""
 MAX_LOOKS = 25_000
-"""So many states of several automata at once are looked at for a text that all of them take."""
-_SOON = 200  # states of several automata at once
+"""Limit of product states that are visited in the search for a common string."""
+_SOON = 200  # product states
 
 
 def pattern_automaton(pattern: str) -> Automaton:
-    """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
+    """Returns the automaton of a core's `pattern`. Raises UnsupportedRegex for one of too many
     states."""
     return automaton(searched(pattern))
 
 
 @kept
 def num_matches(pattern: str, most: int) -> int:
-    """How many strings it matches, or `most` where there are more. Raises UnsupportedRegex as
+    """Returns how many strings a pattern matches, at most `most`. Raises UnsupportedRegex as
     `pattern_automaton`."""
     if is_endless(searched(pattern)):
         return most
@@ -48,14 +48,14 @@ def num_matches(pattern: str, most: int) -> int:
 
 
 def has_few_names(pattern: str) -> bool:
-    """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
+    """Whether a pattern matches at most MAX_NAMES strings. Raises UnsupportedRegex as
     `pattern_automaton`."""
     return num_matches(pattern, MAX_NAMES + 1) <= MAX_NAMES
 
 
 def few_names(pattern: str) -> list[str] | None:
-    """All strings that it matches, where they are few; None where they are not, or that takes too
-    long to find out."""
+    """Returns all strings that a pattern matches; None for more than MAX_NAMES, or where counting
+    them takes too long."""
     with suppress(UnsupportedRegex):
         if has_few_names(pattern):
             return list(pattern_automaton(pattern).texts())
@@ -63,8 +63,8 @@ def few_names(pattern: str) -> list[str] | None:
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
-    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd
-    repetitions."""
+    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for a pattern whose
+    repetitions are too many."""
     try:
         return pattern_matcher(pattern).matches(text)
     except UnsupportedRegex as error:
@@ -72,7 +72,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 
 def pattern_may_match(pattern: str, text: str) -> bool:
-    """Whether some dialect may match a string by a pattern. Raises RegexError."""
+    """Whether a pattern may match a string in any of the usual dialects. Raises RegexError."""
     return _outer_matcher(pattern).matches(text)
 
 
@@ -80,13 +80,13 @@ class PatternMatcher(Protocol):
     """Matches whole texts."""
 
     def matches(self, text: str) -> bool:
-        """Whether it matches the whole text."""
+        """Whether the whole text matches."""
         ...
 
 
 @kept
 def pattern_matcher(pattern: str) -> PatternMatcher:
-    """Matches what a core's `pattern` matches."""
+    """Returns a matcher of a core's `pattern`."""
     return text_matcher(searched(pattern))
 
 
@@ -103,7 +103,7 @@ def _first_of(pattern: str) -> First:
 @kept
 def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
     """Whether a string of `least` to `most` characters matches all of a core's patterns. Raises
-    UnsupportedRegex where it takes too long to find out."""
+    UnsupportedRegex where the search takes too long."""
     first = reduce(and_, map(_first_of, patterns))
     if not first.chars and not (first.may_be_empty and least == 0):
         return False
@@ -111,7 +111,7 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         return True
     try:
         found = [pattern_automaton(pattern) for pattern in patterns]
-    except UnsupportedRegex:  # some are large; what they have in common may be small
+    except UnsupportedRegex:  # some are large, but their intersection may be small
         return match_one_text((*map(searched, patterns), Repeat(ANY_CHAR, least, most)))
     if not all(one.rows for one in found):
         return False
@@ -135,7 +135,7 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
 
 
 def _is_near(found: list[Automaton], together: SideBySide, least: int, most: int | None) -> bool:
-    """Whether such a string is found soon by going on where all automata are near to an end."""
+    """Whether a search that prefers states near to acceptance finds such a string soon."""
     todo, seen = [(0, 0, (0,) * len(found))], set[tuple[int, tuple[int, ...]]]()
     for _ in range(_SOON):
         if not todo:
@@ -156,7 +156,7 @@ def _is_near(found: list[Automaton], together: SideBySide, least: int, most: int
 
 
 def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
-    """Whether one of a few texts of each pattern is such a string."""
+    """Whether a sample of one pattern is such a string."""
     return any(
         least <= len(text) <= (len(text) if most is None else most)
         and all(pattern_matches(one, text) for one in patterns)

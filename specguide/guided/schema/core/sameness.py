@@ -1,4 +1,4 @@
-"""Owns Sameness, which gives one number to all core nodes that say the same."""
+"""Owns Sameness, which numbers core nodes so that equal nodes get the same number."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from specguide.guided.schema.json_values import value_key
 
 
 class Sameness:
-    """The numbers of the nodes that were asked about."""
+    """The numbers given so far."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[int, tuple[Core, int]] = {}
 
     def number(self, core: Core) -> int:
-        """The number of a node: it is equal for nodes that ask the same in the same order, wherever
-        they come from."""
+        """Returns the number of a node, which is the same for nodes with the same constraints in
+        the same order, whatever their paths."""
         known = self._known.get(id(core))
         if known is not None:
             return known[1]

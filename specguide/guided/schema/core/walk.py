@@ -1,4 +1,4 @@
-"""Owns the ways through the nodes of a core schema."""
+"""Owns the traversal of a core schema's nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specguide.guided.schema.core.nodes import NO_ARRAYS, NO_OBJECTS, Core, Core
 
 
 def children(node: Node) -> list[Core]:
-    """The nodes right inside a node, but for those that hold at once with it."""
+    """Returns the direct children of a node, except those in `all_of`."""
     arrays, objects = node.kinds.arrays, node.kinds.objects
     found = [*node.any_of]
     if arrays is not NO_ARRAYS:
@@ -22,7 +22,7 @@ def children(node: Node) -> list[Core]:
 
 
 def leads_to(node: Node, definitions: Mapping[str, Core]) -> list[Core]:
-    """All nodes right inside a node, and the definition that it refers to, if it is given."""
+    """Returns all direct children of a node, and the definition that it refers to, if given."""
     found = [*children(node), *node.all_of]
     if node.ref is not None and node.ref in definitions:
         found.append(definitions[node.ref])
@@ -30,7 +30,8 @@ def leads_to(node: Node, definitions: Mapping[str, Core]) -> list[Core]:
 
 
 def walk(cores: Iterable[Core], definitions: Mapping[str, Core]) -> Iterator[Node]:
-    """Each node that some cores lead to, once, by references to these definitions, too."""
+    """Yields each node that is reachable from the cores once, also through references to these
+    definitions."""
     todo = list(cores)
     seen: set[int] = set()
     while todo:
@@ -43,23 +44,23 @@ def walk(cores: Iterable[Core], definitions: Mapping[str, Core]) -> Iterator[Nod
 
 
 def all_nodes(schema: CoreSchema) -> Iterator[Node]:
-    """Each node of a schema, once."""
+    """Yields each node of a schema once."""
     return walk([schema.root, *schema.definitions.values()], {})
 
 
 def negates_numbers(schema: CoreSchema) -> bool:
-    """Whether it asks anywhere that a number is no integer, or no multiple of another."""
+    """Whether a node anywhere excludes integers or multiples."""
     return any(node.kinds.numbers.negates for node in all_nodes(schema))
 
 
 def with_children(node: Node, make: Callable[[Core], Core]) -> Node:
-    """The node with what `make` gives in the place of each node right inside."""
+    """Returns the node with each direct child replaced by `make` of it."""
     any_of, all_of = tuple(map(make, node.any_of)), tuple(map(make, node.all_of))
     return replace(node, kinds=with_parts(node.kinds, make), any_of=any_of, all_of=all_of)
 
 
 def with_parts(kinds: Kinds, make: Callable[[Core], Core]) -> Kinds:
-    """The same of what is asked of items and properties."""
+    """Returns the kinds with the subschemas of items and properties replaced by `make` of them."""
     arrays, objects = kinds.arrays, kinds.objects
     if arrays is not NO_ARRAYS:
         prefix = tuple(map(make, arrays.prefix))

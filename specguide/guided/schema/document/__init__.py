@@ -1,5 +1,5 @@
-"""A JSON Schema as it was given: a document with places, references and a draft.
+"""A JSON Schema as the user wrote it: a document with places, references and a draft.
 
-Begin with `document`. `shapes` are what the values of keywords must look like, and `cycles` are
-references that lead back to themselves.
+Begin with `document`. `shapes` checks the values of keywords, and `cycles` finds references that
+lead back to themselves.
 """

@@ -1,4 +1,4 @@
-"""Owns what becomes of a JSON schema whose objects are to have no properties but those it names."""
+"""Owns the closing of objects: in a closed JSON Schema they have only the properties it names."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ _LIST = ("anyOf", "oneOf", "prefixItems")
 
 
 def closed(schema: Any) -> Any:
-    """The schema, in which objects that name properties have no others, unless they say which.
+    """Returns the schema with `additionalProperties: false` in objects that name properties and say
+    nothing about others.
 
-    Parts of an `allOf`, `not`, `if` or `$ref` beside other keywords stay open: each of them sees
-    properties that another one names.
+    Subschemas beside other keywords that may name properties of the same object, as in `allOf`,
+    stay open.
     """
     return _closed(schema, may_close=True)
 
 
 def _closed(schema: Any, *, may_close: bool = True) -> Any:
-    """may_close: no keyword beside it names properties of the same object"""
+    """may_close: no keyword beside this schema names properties of the same object"""
     if not isinstance(schema, Mapping):
         return schema
     made = dict(schema)

@@ -1,5 +1,5 @@
 """Owns the checks that no reference of a schema, and no definition of its core, leads back to
-itself."""
+itself without a step into a part of the value."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from specguide.guided.schema.subschemas import subschemas
 
 
 def check_cycles(core: Core, definitions: Mapping[str, Core]) -> None:
-    """Raises UnsupportedGuide where a definition leads back to itself before it has asked for
-    anything."""
+    """Raises UnsupportedGuide for a definition that leads back to itself without a step into a part
+    of the value."""
     finished: set[str] = set()
     for root in (core, *definitions.values()):
         on_the_way: dict[str, None] = {}
-        ways = [_leads_to(root)]  # of the root, and of each definition on the way
+        ways = [_leads_to(root)]  # of the root, and of each definition on the path
         while ways:
             name, reference = next(ways[-1], (None, None))
             if name is None or reference is None:
@@ -35,7 +35,7 @@ def check_cycles(core: Core, definitions: Mapping[str, Core]) -> None:
 
 
 def _leads_to(core: Core) -> Iterator[tuple[str, Node]]:
-    """The definitions that must hold right where the core does, each with the reference to it."""
+    """The definitions that apply to the same value as the core, each with the reference to it."""
     spend()
     if isinstance(core, Node):
         if core.ref is not None:
@@ -49,18 +49,18 @@ _NOT_REACHED = frozenset({"$defs", "definitions"})
 
 
 def check_references(document: Document) -> None:
-    """Raises UnsupportedGuide where a reference leads back to itself before anything is asked of a
-    part of a value: through references, `allOf` and choices alone."""
+    """Raises UnsupportedGuide for a reference that leads back to itself through nothing but
+    references, `allOf`, `anyOf` and `oneOf`."""
     if _circle(document, [_targets(document)], with_parts=False) is None:
         return
-    # One that nothing leads to is no matter.
+    # A cycle that cannot be reached from the root does no harm.
     found = _circle(document, [iter([(document.root, document.start)])], with_parts=True)
     if found is not None:
         raise refuse("$ref", found.path, "it leads back to itself")
 
 
 def _targets(document: Document) -> Iterator[tuple[Json, Place]]:
-    """What the references of a document point to."""
+    """The targets of a document's references."""
     for schema, place, _ in document.indexed:
         yield from _referred(document, schema, place)
 
@@ -68,14 +68,15 @@ def _targets(document: Document) -> Iterator[tuple[Json, Place]]:
 def _circle(
     document: Document, starts: list[Iterator[tuple[Json, Place]]], *, with_parts: bool
 ) -> Place | None:
-    """Where a subschema leads back to itself, on the ways that begin at `starts`; None: nowhere.
+    """The place where a subschema leads back to itself, on a path that begins at `starts`; None for
+    none.
 
-    with_parts: the subschemas of parts of values begin ways, too
+    with_parts: paths begin at the subschemas of parts of values, too
     """
     finished: set[int] = set()
     while starts:
         on_the_way: dict[int, Place] = {}
-        ways = [starts.pop()]  # of the start, and of each subschema on the way
+        ways = [starts.pop()]  # of the start, and of each subschema on the path
         while ways:
             schema, place = next(ways[-1], (None, document.start))
             if schema is None:
@@ -98,14 +99,14 @@ def _referred(
     document: Document, schema: Mapping[str, Json], place: Place
 ) -> Iterator[tuple[Json, Place]]:
     if isinstance(schema.get("$ref"), str):
-        with suppress(InvalidGuide):  # it is refused when it is lowered
+        with suppress(InvalidGuide):  # lowering raises it
             yield document.resolve(schema["$ref"], place)
 
 
 def _of_the_same_value(
     document: Document, schema: Mapping[str, Json], place: Place
 ) -> Iterator[tuple[Json, Place]]:
-    """What a subschema refers to, and the subschemas of its choices."""
+    """The target of a subschema's reference, and the subschemas in `allOf`, `anyOf` and `oneOf`."""
     spend(2)
     yield from _referred(document, schema, place)
     if "$ref" in schema and document.draft <= 7:
@@ -116,7 +117,7 @@ def _of_the_same_value(
 
 
 def _of_parts(schema: Mapping[str, Json], place: Place) -> Iterator[tuple[Json, Place]]:
-    """The other subschemas right inside of one."""
+    """The other direct subschemas of a schema."""
     for keyword, step, child in subschemas(schema):
         if keyword not in _OF_THE_SAME_VALUE | _NOT_REACHED:
             yield child, Place(place.path + step, place.base)

@@ -1,8 +1,6 @@
-"""Owns a JSON Schema as a document: its draft, its subschemas' places, the shapes of keyword
-values, its references.
+"""Owns a JSON Schema as a document: its draft, the places of its subschemas, its references.
 
-Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the pointers that name
-         places.
+Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for JSON pointers.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _DRAFTS = {
     "2020-12": 2020,
 }
 _DYNAMIC_IN = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
-"""The draft that has a keyword."""
+"""Keyword → the only draft that has it."""
 _REFERENCES = frozenset({"$ref", *_DYNAMIC_IN})
 _ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 
@@ -42,8 +40,8 @@ _ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 class Reading:
     """How schemas are read.
 
-    documents:       those that schemas may refer to, by their URIs
-    asserts_formats: whether strings must be of their `format`; else it is an annotation
+    documents:       other documents that schemas may refer to, by their URIs
+    asserts_formats: whether `format` constrains strings; False: it is an annotation
     """
 
     documents: Mapping[str, JsonSchema] | None = None
@@ -56,8 +54,7 @@ AS_USUAL = Reading()
 @quick
 @dataclass(frozen=True)
 class Place:
-    """Where a subschema stands: its JSON pointer and the URI that references in it are relative
-    to."""
+    """The place of a subschema: its JSON pointer, and the base URI of the references in it."""
 
     path: str
     base: str
@@ -73,10 +70,11 @@ def _named_draft(schema: Json) -> int | None:
 
 
 class Document:
-    """A JSON Schema with all its subschemas, and the other documents that it refers to. `draft`: 4,
-    6, 7, 2019 or 2020; the latest where it names none.
+    """A JSON Schema with all its subschemas, and the other documents that it refers to.
 
-    Raises UnsupportedGuide for draft 3, and where a document is written in another draft.
+    draft: 4, 6, 7, 2019 or 2020, by its `$schema`; the latest where it names none
+
+    Raises UnsupportedGuide for draft 3, and for a document in another draft.
     """
 
     def __init__(self, schema: JsonSchema, reading: Reading = AS_USUAL) -> None:
@@ -92,31 +90,31 @@ class Document:
         self.start = Place("", "")
         self._well_shaped: set[str] = set()
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
-        # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
+        # Name of a dynamic anchor → the base URIs that have it; "": a recursive anchor.
         self._dynamic: dict[str, set[str]] = {}
-        self._first: dict[str, str | None] = {}  # by the name of an anchor, see _first_of
+        self._first: dict[str, str | None] = {}  # by name of an anchor, see _first_of
         self._documents = reading.documents or {}
         self._targets: dict[tuple[str, str], tuple[Json, Place]] = {}  # by base and reference
         self._referred: list[str] = []
-        # Each subschema, its place with its own base URI, and the one that it is right inside of.
+        # Each subschema, its place with its own base URI, and its parent schema.
         self.indexed: list[tuple[Mapping[str, Json], Place, Json]] = []
         self._index(schema, self.start, None)
         while self._referred:
             self._add_document(self._referred.pop())
 
     def check(self, schema: Json, place: Place) -> None:
-        """Raises InvalidGuide where a keyword of the subschema has a value of the wrong kind."""
+        """Raises InvalidGuide for a keyword of the subschema with a value of the wrong shape."""
         if not isinstance(schema, bool) and place.path not in self._well_shaped:
             check_shapes(schema, place.path)
             self._well_shaped.add(place.path)
 
     def enter(self, schema: Json, place: Place) -> Place:
-        """The place of a subschema, with its own base URI where it sets one."""
+        """Returns the place of a subschema with its own base URI, if it sets one."""
         return _entered(place, self._identifier(schema))
 
     def read(self, schema: Json, place: Place) -> tuple[Json, Place]:
-        """A subschema with what counts of it, and its place with its own base URI: up to draft 7
-        nothing counts beside a `$ref`. Raises InvalidGuide as `check`."""
+        """Returns a subschema and its place with its own base URI. Up to draft 7 keywords beside a
+        `$ref` are dropped, as these drafts ignore them. Raises InvalidGuide as `check`."""
         self.check(schema, place)
         place = self.enter(schema, place)
         if self.draft <= 7 and is_object(schema) and "$ref" in schema:
@@ -124,13 +122,13 @@ class Document:
         return schema, place
 
     def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
-        """The format that strings must be of."""
+        """Returns the format that constrains a subschema's strings; None for none."""
         return schema.get("format") if self.asserts_formats else None
 
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
-        """The subschema a `$ref` at `place` means, and its place, which is not entered yet.
+        """Returns the subschema that a `$ref` at `place` points to, and its place, not yet entered.
 
-        Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such
+        Raises UnsupportedGuide for an unknown document, InvalidGuide where there is no such
         subschema.
         """
         known = self._targets.get((place.base, reference))
@@ -162,12 +160,13 @@ class Document:
         return target
 
     def static_reference(self, keyword: str, reference: str, place: Place) -> tuple[str, Place]:
-        """The `$ref`, and its place, that would mean what a `$dynamicRef` or `$recursiveRef` at
-        `place` means, on whatever way it is reached.
+        """Returns the `$ref`, and its place, to which a `$dynamicRef` or `$recursiveRef` at `place`
+        resolves in every dynamic scope.
 
-        It starts from no dynamic anchor, or there is no other of that name, or every way comes to
-        one of them first. Raises UnsupportedGuide where what it means hangs on the way, or the
-        keyword is another draft's, and InvalidGuide where the reference is no URI reference.
+        There is one if it points to no dynamic anchor, if no other anchor has that name, or if
+        every dynamic scope begins with the same one. Raises UnsupportedGuide where the target
+        depends on the scope, or the keyword belongs to another draft; InvalidGuide for a reference
+        that is no URI reference. Source: JSON Schema Core 2020-12, 8.2.3.2; 2019-09, 8.2.4.2.
         """
         draft = _DYNAMIC_IN[keyword]
         if _DRAFTS[draft] != self.draft:
@@ -186,8 +185,8 @@ class Document:
         return f"#{name}", Place(place.path, first)
 
     def _first_of(self, uris: set[str]) -> str | None:
-        """That of several URIs to which every way from the root comes before the others; None where
-        that hangs on the way."""
+        """The URI that every path from the root reaches before the others; None where that depends
+        on the path."""
         root = self.enter(self.root, self.start).base
         if root in uris:
             return root
@@ -199,13 +198,13 @@ class Document:
                 found.add(place.base)
             for keyword in _REFERENCES & schema.keys() if place.base not in uris else ():
                 if isinstance(schema[keyword], str):
-                    with suppress(InvalidGuide):  # it is refused when it is lowered
+                    with suppress(InvalidGuide):  # lowering raises it
                         found.add(self.enter(*self.resolve(schema[keyword], place)).base)
         found &= uris
         return found.pop() if len(found) == 1 else None
 
     def _add_document(self, uri: str) -> None:
-        """Makes a document known that the schema refers to, where there is one of that URI."""
+        """Indexes the document of a URI that the schema refers to, if it is known."""
         if uri in self._resources:
             return
         schema = self._documents[uri] if uri in self._documents else metaschema(uri)
@@ -224,7 +223,7 @@ class Document:
         self._index(schema, start, None)
 
     def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
-        """The subschema at a JSON pointer from another one, and its place; None for none."""
+        """The subschema at a JSON pointer, relative to `schema`, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
             return None
         with suppress(LookupError):
@@ -272,15 +271,14 @@ class Document:
 
 
 def _entered(place: Place, uri: str | None) -> Place:
-    """The place of a subschema that sets a URI, or none."""
+    """The place of a subschema that sets a URI, or None."""
     if uri is None or uri.startswith("#"):
         return place
     return Place(place.path, _joined(place.base, uri)[0])
 
 
 def _joined(base: str, reference: str) -> tuple[str, str]:
-    """The URI and the fragment that a reference means. Raises InvalidGuide where it is no URI
-    reference."""
+    """The URI and the fragment of a reference. Raises InvalidGuide where it is no URI reference."""
     spend(4 + (len(base) + len(reference)) // 16)
     try:
         whole = (

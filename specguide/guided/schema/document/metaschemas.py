@@ -1,5 +1,5 @@
-"""Owns the published schemas of JSON Schema's drafts, which a schema may refer to. None is ever
-fetched."""
+"""Owns the meta-schemas of JSON Schema's drafts, which a schema may refer to. They are read from an
+installed package, never fetched."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import cache
 from typing import Any
 
 MEND = "`pip install jsonschema-specifications` makes it known, or give it in schema_documents"
-"""What to do about one that is not known."""
+"""Advice for a meta-schema that is not known."""
 
 
 def is_metaschema(uri: str) -> bool:
-    """Whether a URI without a fragment is of those under which drafts are published."""
+    """Whether a URI without a fragment belongs to the drafts' published schemas."""
     scheme, _, rest = uri.partition("://")
     return scheme in ("http", "https") and rest.startswith("json-schema.org/draft")
 
 
 def metaschema(uri: str) -> Any:
-    """The schema that is published under a URI without a fragment; None where none is known."""
+    """Returns the meta-schema of a URI without a fragment; None for an unknown one."""
     return _metaschemas().get(uri) if is_metaschema(uri) else None
 
 

@@ -1,6 +1,6 @@
-"""Owns what the values of JSON Schema's keywords must look like.
+"""Owns the shapes of the values of JSON Schema's keywords.
 
-Source: the meta-schemas of drafts 4, 6, 7, 2019-09 and 2020-12, taken together.
+Source: the meta-schemas of drafts 4, 6, 7, 2019-09 and 2020-12, combined.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Shape = Callable[[Json], bool]
 
 _TYPES = frozenset((*TYPES, "integer"))
 MAX_COUNT = 2**53
-"""Larger counts could not be told from their neighbours."""
+"""Largest count: beyond it, doubles cannot represent every integer."""
 
 
 def check_shapes(schema: Json, path: str) -> None:
-    """Raises InvalidGuide, with the JSON pointer, where `schema` or a keyword's value in it is of
-    the wrong kind."""
+    """Raises InvalidGuide, with the JSON pointer, if `schema` or the value of one of its keywords
+    has the wrong shape."""
     if isinstance(schema, bool):
         return
     if not is_object(schema):
@@ -158,4 +158,4 @@ SHAPES: dict[str, tuple[Shape, str]] = {
     ),
     "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
 }
-"""Keyword → (check of its value, what it must be). Keywords that are not here take any value."""
+"""Keyword → (check of its value, the description for errors). Other keywords take any value."""

@@ -1,4 +1,4 @@
-"""Owns answers that may be uncertain: True, False, and None for what nobody knows.
+"""Owns answers that may be uncertain: True, False, and None for unknown.
 
 Source: Kleene's three-valued logic.
 """
@@ -12,7 +12,7 @@ Answer: TypeAlias = bool | None
 
 
 def all_hold(answers: Iterable[Answer]) -> Answer:
-    """Whether all are True; those after a False one are not asked for."""
+    """Whether all answers are True; stops at a False one."""
     found: Answer = True
     for answer in answers:
         if answer is False:
@@ -22,17 +22,17 @@ def all_hold(answers: Iterable[Answer]) -> Answer:
 
 
 def any_holds(answers: Iterable[Answer]) -> Answer:
-    """Whether one is True; those after a True one are not asked for."""
+    """Whether any answer is True; stops at a True one."""
     return negated(all_hold(map(negated, answers)))
 
 
 def negated(answer: Answer) -> Answer:
-    """True for False, and the other way round."""
+    """Returns the opposite answer."""
     return None if answer is None else not answer
 
 
 def num_hold(answers: list[Answer], least: int, most: float) -> Answer:
-    """Whether from `least` to `most` of the answers are True."""
+    """Whether the number of True answers is between `least` and `most`."""
     sure, maybe = answers.count(True), answers.count(None)
     if sure > most or sure + maybe < least:
         return False

@@ -1,4 +1,4 @@
-"""Owns the proof that two subschemas share no instance, by which `oneOf` becomes `anyOf`."""
+"""Owns the proof that two subschemas share no instance, which lets `oneOf` become `anyOf`."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Located: TypeAlias = tuple[Json, Place]
 
 _Asked: TypeAlias = tuple[int, Place, int, Place, frozenset[str]]
 _Shared: TypeAlias = tuple[Located, Located, frozenset[str]]
-"""Two subschemas, and the types that they may share."""
+"""Two subschemas, and the types that common instances may have."""
 _ANYWHERE: Located = (True, Place("", ""))
 
 
 class Comparison:
-    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into
-    them in all."""
+    """Compares subschemas of one document. After `_MAX_STEPS` steps in all it gives up and proves
+    nothing more."""
 
     def __init__(self, document: Document, instances: Instances) -> None:
         self._document = document
@@ -54,15 +54,15 @@ class Comparison:
         self._num_given_up = 0
         self._proven: dict[_Asked, _Shared] = {}
         self._tried: dict[_Asked, _Shared] = {}
-        """What the comparison at work is about, or has given up on."""
+        """Comparisons that are under way or were given up."""
         self._conjuncts_of: dict[int, tuple[Located, list[Located]]] = {}
 
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
-        """True when it is certain that no instance fits both; False proves nothing."""
+        """Whether it is certain that no value is an instance of both; False proves nothing."""
         return not self.shared_types(left, right, EVERY_TYPE, depth)
 
     def share_no_name(self, left: Located, right: Located) -> bool:
-        """Whether it is certain that no object with a property fits both."""
+        """Whether it is certain that no object with a property is an instance of both."""
         pairs = product(self._all_conjuncts(left), self._all_conjuncts(right))
         return any(share_no_name(one, other) for (one, _), (other, _) in pairs)
 
@@ -74,8 +74,8 @@ class Comparison:
         depth: int = 0,
         context: Located = _ANYWHERE,
     ) -> frozenset[str]:
-        """Those of `types` that may have an instance of both subschemas, and of `context` too. A
-        type is left out only where it is certain that it has none."""
+        """Returns those of `types` that an instance of both subschemas, and of `context`, may have.
+        A type is left out only if it is certain that there is no such instance."""
         spend(2)
         if depth == 0:
             self._tried.clear()
@@ -89,7 +89,7 @@ class Comparison:
             if key in known:
                 self._num_given_up += known is self._tried
                 return known[key][-1]
-        self._tried[key] = left, right, types  # which keeps the ids their own
+        self._tried[key] = left, right, types  # holds the schemas, so that no other gets their ids
         num_given_up = self._num_given_up
         shared = self._shared_types(left, right, types, depth, context)
         is_certain = not shared or num_given_up == self._num_given_up
@@ -117,7 +117,7 @@ class Comparison:
     def _shared_by_conjuncts(
         self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
     ) -> Iterator[str]:
-        """The types among `types` that no two conjuncts of the sides exclude by their keywords."""
+        """The types that no two conjuncts of the sides exclude by their own keywords."""
         ours, theirs = (self._all_conjuncts(side) for side in (left, right))
         everything = [schema for schema, _ in (*ours, *theirs, *self._all_conjuncts(context))]
         required = dict.fromkeys(
@@ -131,7 +131,7 @@ class Comparison:
                 yield name
 
     def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
-        """The types that an instance of the subschema may have, as far as is plain."""
+        """Returns the types that an instance of the subschema may have, or more."""
         self._num_steps += 1
         spend(5)
         if located[0] is False:
@@ -147,17 +147,16 @@ class Comparison:
         return types
 
     def _all_conjuncts(self, located: Located) -> list[Located]:
-        """`conjuncts`, made once for each subschema: it is compared with many others."""
+        """`conjuncts`, remembered for each subschema, since it is compared with many others."""
         spend(1)
         known, found = self._conjuncts_of.get(id(located[0]), (None, []))
         if known is None or known[0] is not located[0] or known[1] != located[1]:
             found = list(self.conjuncts(located))
-            self._conjuncts_of[id(located[0])] = located, found  # which keeps the id its own
+            self._conjuncts_of[id(located[0])] = located, found  # holds the schema, and so its id
         return found
 
     def conjuncts(self, located: Located, depth: int = 0) -> Iterator[Located]:
-        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is
-        near."""
+        """Yields the subschema and those it includes by `$ref` and `allOf`, up to a depth."""
         schema, place = located
         if not is_object(schema) or depth > _MAX_DEPTH:
             return
@@ -176,7 +175,7 @@ class Comparison:
             yield from self.conjuncts((child, place / "allOf" / i), depth + 1)
 
     def _alternatives(self, located: Located) -> Iterator[list[Located]]:
-        """Lists of subschemas of which an instance must fit at least one."""
+        """Lists of subschemas, from each of which an instance fits at least one."""
         for schema, place in self._all_conjuncts(located):
             for keyword in ("anyOf", "oneOf"):
                 if keyword in schema:
@@ -185,8 +184,8 @@ class Comparison:
     def _apart(
         self, name: str, left: Located, right: Located, required: Iterable[str], depth: int
     ) -> bool:
-        """No instance of type `name` fits both, by their own keywords; objects have the `required`
-        properties."""
+        """Whether no instance of type `name` fits both, by their own keywords. required: properties
+        that all objects of the two have"""
         if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
             return True
         values, others = _values(left[0]), _values(right[0])
@@ -211,7 +210,7 @@ class Comparison:
         )
 
     def _first_item(self, located: Located) -> Located:
-        """What one subschema alone asks of an array's first item."""
+        """The subschema of an array's first item, by one subschema's own keywords."""
         schema, place = located
         if self._document.draft >= 2020 and "prefixItems" in schema:
             return schema["prefixItems"][0], place / "prefixItems" / 0
@@ -221,7 +220,7 @@ class Comparison:
         return items, place / "items"
 
     def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
-        """The one lists its values, and none of type `name` fits the other."""
+        """Whether `listing` enumerates values, and none of type `name` fits `other`."""
         if not other[0].keys().isdisjoint(("const", "enum")):
             return False
         schema = listing[0]
@@ -234,8 +233,8 @@ class Comparison:
 
 
 def _list_others(left: Json, right: Json) -> bool:
-    """Whether two subschemas list values, and none that both do; quick, as there may be many such
-    pairs in a oneOf."""
+    """Whether two subschemas enumerate values and have none in common. This quick check comes
+    first: a oneOf may have many such pairs."""
     if not is_object(left) or not is_object(right) or "$ref" in left or "$ref" in right:
         return False
     values, others = _values(left), _values(right)
@@ -254,17 +253,17 @@ def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:
 
 
 def _patterns_are_apart(left: Mapping[str, Json], right: Mapping[str, Json]) -> bool:
-    """Whether both have a `pattern`, and no text matches both patterns."""
+    """Whether both have a `pattern`, and no string matches both."""
     if "pattern" not in left or "pattern" not in right:
         return False
     try:
         return share_no_text(searched(left["pattern"]), searched(right["pattern"]))
-    except RegexError:  # which is said elsewhere
+    except RegexError:  # lowering reports it
         return False
 
 
 def _property(located: Located, name: str) -> Located:
-    """What one subschema alone asks of a property."""
+    """The subschema of a property, by one subschema's own keywords."""
     schema, place = located
     if name in schema.get("properties", {}):
         return schema["properties"][name], place / "properties" / name
@@ -276,13 +275,12 @@ def _property(located: Located, name: str) -> Located:
 def _may_match_any(patterns: Iterable[str], name: str) -> bool:
     try:
         return any(pattern_may_match(pattern, name) for pattern in patterns)
-    except RegexError:  # which is said elsewhere
+    except RegexError:  # lowering reports it
         return True
 
 
 def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
-    """For each type, the keys of the values that `const` or `enum` lists; None without these
-    keywords."""
+    """The keys of the values that `const` or `enum` lists, by type; None without these keywords."""
     if "const" in schema:
         key = value_key(schema["const"])
         return {key[0]: {key}}

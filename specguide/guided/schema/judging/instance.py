@@ -1,10 +1,8 @@
-"""Owns the question whether a JSON value is an instance of a schema as it was given, keyword by
-keyword.
+"""Owns the check that a JSON value is an instance of a subschema as the user wrote it.
 
-It is asked of the values that a schema lists. There are three answers: True, False, and None where
-it is not certain: for keywords that are not read here, for formats that an expression tells only in
-part, and after too many steps.
-Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
+Needed for the values that a schema enumerates. The answer is None where it is not certain: for
+keywords that are not read here, for formats of which our expressions leave strings out, and after
+too many steps. Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _MAX_DEPTH = 60
 
 
 class Instances:
-    """Judges values by subschemas of one document; after MAX_STEPS steps nothing is certain."""
+    """Checks values against subschemas of one document; after MAX_STEPS steps all is unknown."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -44,5 +42,5 @@ class Instances:
             question = Question(self, schema, place, value, json_type(value), depth)
             rules = dict.fromkeys(rule for keyword, rule in RULES.items() if keyword in schema)
             return all_hold(rule(question) for rule in rules)
-        except (InvalidGuide, RegexError):  # a part of the schema that is refused elsewhere
+        except (InvalidGuide, RegexError):  # lowering reports it
             return None

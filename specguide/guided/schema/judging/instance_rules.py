@@ -1,4 +1,4 @@
-"""Owns what each keyword of JSON Schema says of a value, as a question's answer.
+"""Owns the rule of each keyword of JSON Schema: whether a value meets it.
 
 Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
 """
@@ -23,7 +23,7 @@ from specguide.guided.schema.topics import ARRAY, DEPENDENCIES, DYNAMIC, NUMBER,
 
 
 def _matches(pattern: str, text: str) -> Answer:
-    """Whether a pattern matches in every dialect; None where that is for some to say."""
+    """Whether a pattern matches; None where dialects of regular expressions differ."""
     if pattern_matches(pattern, text):
         return True
     return None if pattern_may_match(pattern, text) else False
@@ -184,4 +184,4 @@ RULES: dict[str, _Rule] = {
     "if": _if,
     **dict.fromkeys(DYNAMIC, lambda question: None),
 }
-"""Keyword → its rule; keywords of one topic share theirs."""
+"""Keyword → its rule. Keywords of one topic share a rule."""

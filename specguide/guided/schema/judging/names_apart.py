@@ -1,4 +1,4 @@
-"""Owns the question whether two subschemas surely name no property in common."""
+"""Owns the check that two subschemas certainly name no property in common."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from specguide.guided.schema.json_values import Json
 
 
 def share_no_name(left: Mapping[str, Json], right: Mapping[str, Json]) -> bool:
-    """Whether it is certain that no object with a property fits both, by their own keywords: each
-    has no properties but those it names, and the other one names none of them."""
+    """Whether it is certain, by their own keywords, that no object with a property is an instance
+    of both: they are closed, and allow no name in common."""
     if any(schema.get("additionalProperties") is not False for schema in (left, right)):
         return False
     names, others = (schema.get("properties", {}).keys() for schema in (left, right))
@@ -23,7 +23,7 @@ def share_no_name(left: Mapping[str, Json], right: Mapping[str, Json]) -> bool:
         return True
     try:
         return not any(_share_text(*pair) for pair in product(_named(left), _named(right)))
-    except RegexError:  # refused elsewhere, or too large to be compared
+    except RegexError:  # lowering reports it, or the automata are too large
         return False
 
 
@@ -33,5 +33,5 @@ def _named(schema: Mapping[str, Json]) -> Iterator[Regex]:
 
 
 def _share_text(left: Regex, right: Regex) -> bool:
-    """Whether some dialect has both trees match a text."""
+    """Whether, in any dialect, both trees match some string."""
     return bool((automaton(left, outer=True) & automaton(right, outer=True)).accepting)

@@ -1,4 +1,4 @@
-"""Owns a question about one subschema and one JSON value: whether that is an instance of it."""
+"""Owns Question: whether a JSON value is an instance of a subschema."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """Whether a value, whose type is `kind`, is an instance of a subschema.
+    """Whether a value is an instance of a subschema.
 
-    depth: of the question inside of others
+    kind:  the value's type
+    depth: number of questions around this one
     """
 
     judge: Judge
@@ -36,11 +37,11 @@ class Question:
     depth: int
 
     def asks(self, schema: Json, *steps: str | int) -> Answer:
-        """Whether the value fits a subschema of this one."""
+        """Whether the value is an instance of a subschema of this one, at `steps` from it."""
         return self.asks_of(self.value, schema, *steps)
 
     def asks_of(self, value: Json, schema: Json, *steps: str | int) -> Answer:
-        """Whether another value fits a subschema of this one."""
+        """Whether another value is an instance of a subschema of this one, at `steps` from it."""
         place = self.place
         for step in steps:
             place = place / step

@@ -1,6 +1,6 @@
-"""The second pass: JSON Schemas are rewritten into the core.
+"""The second pass: it rewrites JSON Schemas into the core.
 
-Begin with `lower`, which goes through a schema, and with `lowering`, which the rules of each
-keyword are given: `scalars`, `arrays`, `objects` and others. `plain` is the short way of most
+Begin with `lower`, which visits a schema, and `lowering`, the interface that the rules for keywords
+use. The rules are in `scalars`, `arrays`, `objects` and others. `plain` is a short cut for most
 schemas.
 """

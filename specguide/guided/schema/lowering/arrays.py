@@ -1,4 +1,4 @@
-"""Owns the rewriting of what JSON Schema says of arrays into the core."""
+"""Owns the lowering of array keywords."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _NO_ARRAY = tuple(name for name in TYPES if name != "array")
 
 
 def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of a subschema's array keywords. `contains` is met by some of the array's
-    first items."""
+    """Yields the core of a subschema's array keywords. With `contains`, the first items must meet
+    it."""
     prefix, rest = _items(lowering, schema, place)
     ways = _unevaluated(lowering, schema, place)
     if len(ways) == 1:
@@ -58,7 +58,7 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
 def _counted(
     lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
 ) -> Iterator[Core]:
-    """The arrays, of distinct items where these are asked for."""
+    """The arrays, with distinct items for `uniqueItems`."""
     if schema.get("uniqueItems") and not _holds_one_item(asked):
         tells_apart = lowering.capabilities.tells_items_apart
         spelt_out = _spelt_out(asked, place.path, tells_apart=tells_apart)
@@ -80,9 +80,9 @@ def _count(schema: Mapping[str, Json], keyword: str) -> int | None:
 def _items(
     lowering: Lowering, schema: Mapping[str, Json], place: Place
 ) -> tuple[tuple[Core, ...], Core]:
-    """What the first items and what the others must be."""
+    """The subschemas of the first items, and that of the others."""
     items = schema.get("items", True)
-    if isinstance(items, list):  # up to 2019-09; later drafts have no other reading of it
+    if isinstance(items, list):  # up to 2019-09; later drafts do not allow a list
         prefix, rest, keyword = items, schema.get("additionalItems", True), "additionalItems"
         step = "items"
     else:
@@ -95,8 +95,8 @@ def _items(
 def _unevaluated(
     lowering: Lowering, schema: Mapping[str, Json], place: Place
 ) -> list[tuple[list[Core], Arrays]]:
-    """The ways of items to be evaluated, where `unevaluatedItems` speaks of the others: what each
-    asserts, and what it leaves of items."""
+    """The ways in which items are evaluated beside `unevaluatedItems`: what each asserts, and its
+    constraints of the items."""
     if schema.get("unevaluatedItems", True) is True:
         return []
     others = lowering.lower(schema["unevaluatedItems"], place / "unevaluatedItems")
@@ -114,8 +114,8 @@ def _of_way(lowering: Lowering, evaluated: Evaluated, others: Core, path: str) -
 
 
 def _spelt_out(asked: Arrays, path: str, *, tells_apart: bool) -> Core | None:
-    """All arrays of distinct items, written out one by one, where each item of `prefix` is one of
-    few values. None where these are too many, or where items follow that cannot be told apart."""
+    """An enumeration of all arrays of distinct items, if each item of `prefix` has few values. None
+    for too many arrays, or for further items that no guard compares."""
     placed = len(asked.prefix)
     most = placed if asked.max_items is None else min(asked.max_items, placed)
     goes_on = asked.rest is not False and (asked.max_items is None or asked.max_items > placed)
@@ -137,7 +137,7 @@ def _spelt_out(asked: Arrays, path: str, *, tells_apart: bool) -> Core | None:
 
 
 def _chosen(choices: list[tuple[Json, ...]], path: str) -> Iterator[Arrays]:
-    """Arrays of one value of each choice, no two of them equal."""
+    """Arrays that take one value from each choice, no two of them equal."""
     num_items = len(choices)
     for chosen in product(*choices):
         spend(4 + 4 * num_items)
@@ -146,7 +146,7 @@ def _chosen(choices: list[tuple[Json, ...]], path: str) -> Iterator[Arrays]:
 
 
 def _values_of(item: Core) -> tuple[Json, ...]:
-    """The values of an item; none where they are not listed."""
+    """The values of an item; () where they are not enumerated."""
     if isinstance(item, Node) and item == typed(item.path, "boolean"):
         return (True, False)
     return listed(item)
@@ -155,7 +155,7 @@ def _values_of(item: Core) -> tuple[Json, ...]:
 def _distinct(
     lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
 ) -> Iterator[Core]:
-    """The arrays of distinct items, which come in the order in which an enum lists them."""
+    """The arrays of distinct items, each in the order of the items' enum."""
     path, values = place.path, _few_values(lowering, schema, asked, place)
     most = len(values) if asked.max_items is None else min(asked.max_items, len(values))
     for num_items in range(asked.min_items or 0, most + 1):
@@ -169,8 +169,8 @@ def _distinct(
 def _few_values(
     lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
 ) -> list[Json]:
-    """The values that an item may have. Raises UnsupportedGuide where they are not listed, or too
-    many."""
+    """The values that an item may have. Raises UnsupportedGuide where they are not enumerated, or
+    are too many."""
     values = () if asked.prefix else listed(_referred_item(lowering, schema, asked.rest, place))
     if not values:
         raise refuse(
@@ -194,7 +194,7 @@ def _few_values(
 def _referred_item(
     lowering: Lowering, schema: Mapping[str, Json], items: Core, place: Place
 ) -> Core:
-    """What an item must be, where that is behind references alone an enum, or nothing else."""
+    """The item's subschema: an enum behind references is followed, other targets become True."""
     source, there = schema.get("items"), place / "items"
     followed = set[str]()
     while isinstance(source, Mapping) and source.keys() == {"$ref"}:
@@ -213,7 +213,7 @@ def _holds_one_item(asked: Arrays) -> bool:
 
 
 def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
-    """Arrays in which enough of the first items, and not too many, fit `contains`."""
+    """Arrays whose first items include the right number of instances of `contains`."""
     least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
     if least > _MAX_CONTAINS:
         raise refuse("minContains", place.path, f"it is above {_MAX_CONTAINS}")
@@ -239,8 +239,8 @@ def _with_items(path: str, prefix: list[Core], rest: Core) -> Core:
 
 
 def _places_of(least: int, most: int) -> list[tuple[bool, ...]]:
-    """Which of an array's first items fit, and which may not: the shortest ways to have `least` to
-    `most` of them, as many as are not too many."""
+    """Ways to place `least` to `most` matching items: for each of an array's first items, whether
+    it matches. The shortest ways, up to _MAX_PLACES."""
     found: list[tuple[bool, ...]] = []
     for num_items in range(least, least + _MAX_PLACED):
         for count in range(least, min(most, num_items) + 1):

@@ -1,8 +1,8 @@
-"""Owns the second pass: the rewriting of JSON Schemas into the core that grammar backends enforce.
+"""Owns the second pass: the lowering of JSON Schemas to the core that grammar backends enforce.
 
-Every instance of the core schema is one of the original. Where the core cannot say the same it says
-less: a format's rare spellings are left out, an array with `contains` begins with what it must
-contain. What it cannot say even so is refused by keyword and place.
+Every instance of the core schema is an instance of the original. Where the core cannot express a
+keyword in full it allows less: rare strings of a format are left out, an array with `contains`
+begins with the items that meet it. What it cannot express at all is refused, with keyword and path.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _STEPS_A_SUBSCHEMA = 20
 def lower(
     schema: PositiveSchema, capabilities: Capabilities, *, short_formats: bool = False
 ) -> CoreSchema:
-    """The core schema for a backend of these capabilities.
+    """Returns the core schema for a backend of these capabilities.
 
-    short_formats: less of some formats, which libraries can put together with other patterns
+    short_formats: use the shorter expressions of formats, which libraries can combine with others
 
-    Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place
-    where the core cannot express it.
+    Raises InvalidGuide for a schema that is not valid, and UnsupportedGuide, with keyword and path,
+    for what the core cannot express.
     """
     lowering = _Lowering(schema, capabilities, short_formats)
     document = schema.document
     root = lowering.lower(document.root, document.start)
     lowering.finish()
     check_cycles(root, lowering.definitions)
-    if root is False and not capabilities.has_open_objects:  # it may allow what the backend cannot
+    if root is False and not capabilities.has_open_objects:  # others may enforce what this cannot
         raise NoInstance(NONE_FITS)
     if root is False:
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
@@ -65,7 +65,7 @@ def lower(
 
 
 class _Lowering:
-    """One schema on its way into the core; keeps the definitions made on the way."""
+    """The lowering of one schema, with the definitions made so far."""
 
     def __init__(
         self, schema: PositiveSchema, capabilities: Capabilities, short_formats: bool
@@ -80,14 +80,14 @@ class _Lowering:
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Json, Place]] = []
-        # References on the way here, each inside the negation of the one before.
+        # Negated references around the current one.
         self._num_negated = 0
-        # What was referred to, as it stands in the places of references; None while it is lowered.
+        # Cores of reference targets that replace their references; None: under way.
         self._targets: dict[tuple[str, str], Core | None] = {}
         self._has_references = True
 
     def lower(self, schema: Json, place: Place) -> Core:
-        """The core of a subschema: its instances, or some of them."""
+        """Returns the core of a subschema: all its instances, or some of them."""
         if isinstance(schema, bool):
             return schema
         plain = self._plain(schema, place)
@@ -102,7 +102,7 @@ class _Lowering:
 
     @contextmanager
     def without_references(self) -> Iterator[None]:
-        """Until it ends what a reference points to stands in the reference's place."""
+        """In its block, the core of a reference's target replaces the reference."""
         had_references, self._has_references = self._has_references, False
         try:
             yield
@@ -116,19 +116,19 @@ class _Lowering:
         return plain_node(schema, place.path, self.capabilities.has_open_objects, child)
 
     def instead_of(self, keyword: str, place: Place) -> Iterator[Core]:
-        """The core of what stands for a keyword of the subschema at `place`, since it negates
-        something; all of it holds."""
+        """Yields the cores whose conjunction stands for a keyword with a negation, of the subschema
+        at `place`."""
         for form in self._schema.forms[place.path, keyword]:
             yield lower_form(self, form)
 
     def failed_condition(self, place: Place) -> Core:
-        """The core of what fails the `if` of the subschema at `place`."""
+        """Returns the core of the values that fail the `if` of the subschema at `place`."""
         (form,) = self._schema.forms[place.path, "if"]
         return lower_form(self, form.failed if isinstance(form, Conditional) else form)
 
     def reference(self, reference: str, place: Place) -> Core:
-        """The core of what a `$ref` at `place` points to: a root definition, written by
-        `finish`."""
+        """Returns the core of a `$ref` at `place`: a reference to a definition, which `finish`
+        writes."""
         schema, found = self.document.resolve(reference, place)
         if isinstance(schema, bool):
             return schema
@@ -140,8 +140,8 @@ class _Lowering:
         return Node(place.path, ref=self._names["lower", found.path])
 
     def failed_reference(self, form: FailedReference) -> Core:
-        """The core of what fails a subschema that is referred to; defined at once, since that may
-        be refused."""
+        """Returns the core of the values that fail a referenced subschema. The definition is made
+        at once, since it may be refused."""
         key = ("negate", form.target)
         if not self._has_references:
             failure = self._schema.failures[form.target]
@@ -154,7 +154,7 @@ class _Lowering:
         return known if isinstance(known, bool) else Node(form.path, ref=self._names[key])
 
     def _target(self, key: tuple[str, str], path: str, lower_it: Callable[[], Core]) -> Core:
-        """The core of what a reference at `path` points to, for its place."""
+        """The core of a reference's target, made once. path: that of the reference"""
         if key not in self._targets:
             self._targets[key] = None
             try:
@@ -186,13 +186,13 @@ class _Lowering:
             self._num_negated -= 1
 
     def finish(self) -> None:
-        """Writes the definitions that were referred to."""
+        """Writes the definitions that were referenced."""
         while self._to_define:
             name, schema, place = self._to_define.pop()
             self.definitions[name] = self.lower(schema, place)
 
     def _name(self, how: str, path: str) -> str:
-        if len(self._names) >= MAX_DEFINITIONS:  # the libraries follow a chain of them on the stack
+        if len(self._names) >= MAX_DEFINITIONS:  # libraries follow a chain of them recursively
             raise GuideLimitExceeded(
                 f"the schema refers to more than {MAX_DEFINITIONS} definitions; make it smaller",
                 limit="max_source_bytes",
@@ -200,8 +200,8 @@ class _Lowering:
         return self._names.setdefault((how, path), f"d{len(self._names)}")
 
     def _parts(self, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-        """What holds of an instance, keyword by keyword in the schema's order, those that belong
-        together at once."""
+        """The cores of a subschema's keywords in the schema's order; keywords of one topic
+        together."""
         types = allowed_types(schema)
         done = set()
         for keyword in schema:
@@ -231,7 +231,7 @@ def _any_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Ite
 
 
 def _instead_of(keyword: str) -> Rule:
-    """A keyword that negates something."""
+    """The rule for a keyword with a negation."""
 
     def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
         return lowering.instead_of(keyword, place)

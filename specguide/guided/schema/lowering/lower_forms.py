@@ -1,6 +1,6 @@
-"""Owns the rewriting of forms, which stand for negations, into the core.
+"""Owns the lowering of forms, which stand for negations.
 
-What the core cannot say of a form is left out, or refused where nothing else is left.
+What the core cannot express of a form is left out; if nothing else is left, the form is refused.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _STEPS_A_FAILURE = 20
 
 
 def lower_form(lowering: Lowering, form: Form) -> Core:
-    """The core of a form: its instances, or some of them. Raises InvalidGuide where the core cannot
-    say it even so."""
+    """Returns the core of a form: all its instances, or some of them. Raises UnsupportedGuide for a
+    form that the core cannot express."""
     match form:
         case bool() | Node():
             return form
@@ -90,7 +90,7 @@ _Composed: TypeAlias = Every | Choice | Failure | Conditional | Branch
 
 
 def _composed(lowering: Lowering, form: _Composed) -> Core:
-    """What several forms say together."""
+    """The core of a form that combines others."""
     match form:
         case Every(path, parts):
             return all_of(path, [lower_form(lowering, part) for part in parts])
@@ -168,7 +168,7 @@ _Container: TypeAlias = (
 
 
 def _container(lowering: Lowering, form: _Container) -> Core:
-    """Arrays and objects that hold what fails."""
+    """Arrays and objects with a part that fails a subschema."""
     if isinstance(form, OnlyNames):
         with lowering.without_references():
             failed = lower_form(lowering, form.form)

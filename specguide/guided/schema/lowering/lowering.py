@@ -1,4 +1,4 @@
-"""Owns what rules that rewrite a keyword are given: a schema on its way into the core."""
+"""Owns the interface that the rules for keywords use: the lowering of one schema."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from specguide.guided.schema.negation.forms import FailedReference
 
 
 class Lowering(Protocol):
-    """One schema on its way into the core."""
+    """The lowering of one schema."""
 
     document: Document
     capabilities: Capabilities
     short_formats: bool
-    """Whether formats are written with less of their strings."""
+    """Whether the shorter expressions of formats are used."""
     instances: Instances
     comparison: Comparison
 
     def lower(self, schema: Json, place: Place) -> Core:
-        """The core of a subschema: its instances, or some of them."""
+        """Returns the core of a subschema: all its instances, or some of them."""
         ...
 
     def without_references(self) -> AbstractContextManager[None]:
-        """Until it ends what a reference points to stands in the reference's place."""
+        """In its block, the core of a reference's target replaces the reference."""
         ...
 
     def instead_of(self, keyword: str, place: Place) -> Iterator[Core]:
-        """The core of what stands for a keyword of the subschema at `place`, since it negates
-        something; all of it holds."""
+        """Yields the cores whose conjunction stands for a keyword with a negation, of the subschema
+        at `place`."""
         ...
 
     def failed_condition(self, place: Place) -> Core:
-        """The core of what fails the `if` of the subschema at `place`."""
+        """Returns the core of the values that fail the `if` of the subschema at `place`."""
         ...
 
     def reference(self, reference: str, place: Place) -> Core:
-        """The core of what a `$ref` at `place` points to."""
+        """Returns the core of a `$ref` at `place`."""
         ...
 
     def failed_reference(self, form: FailedReference) -> Core:
-        """The core of what fails a subschema that is referred to."""
+        """Returns the core of the values that fail a referenced subschema."""
         ...
 
 
 Rule: TypeAlias = Callable[[Lowering, Mapping[str, Json], Place], Iterator[Core]]
-"""Rewrites one keyword, or several that belong together, of a subschema and its place."""
+"""Lowers one keyword, or several of one topic, of a subschema at a place."""

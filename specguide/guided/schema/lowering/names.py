@@ -1,4 +1,4 @@
-"""Owns the rewriting of `propertyNames` into the core: properties, and patterns of them."""
+"""Owns the lowering of `propertyNames` to properties and patterns of names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from specguide.guided.schema.lowering.lowering import Lowering
 from specguide.guided.schema.pointers import escaped
 
 FEW_NAMES = 8
-"""Up to so many names are few where objects need one of them: each is a choice."""
+"""Objects that need one of up to this many names become a choice between them."""
 
 
 def lower_names(
@@ -47,8 +47,8 @@ def lower_names(
     properties: dict[str, Core],
     additional: Core,
 ) -> tuple[list[tuple[Regex, Core]], Core]:
-    """The patterns and the additional schema under `propertyNames`; rules out forbidden names in
-    `properties`."""
+    """Returns the patterns and the subschema of additional properties under `propertyNames`; sets
+    forbidden names in `properties` to False."""
     core = _lowered(lowering, schema, place)
     return _under_names(core, place, properties, additional)
 
@@ -71,7 +71,7 @@ def _under_names(
 
 
 def _others(node: Regex, names: Collection[str]) -> Regex:
-    """The texts of a tree but for these names; all of them where that is too large."""
+    """The strings of a tree except these names; all its strings where that tree is too large."""
     if not names:
         return node
     items, but = (node.items, node.but) if isinstance(node, Both) else ((node,), ())
@@ -83,8 +83,8 @@ def _others(node: Regex, names: Collection[str]) -> Regex:
 
 
 def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
-    """Objects of one property at least, whose names all fit `core`, or which have one that the
-    document names and that fits; where only a few names do, objects that have one of these."""
+    """Returns objects of at least one property whose names all fit `core`, or that have a property
+    which the document names and which fits. If few names fit, objects with one of these."""
     few = [name for name in listed(core) if isinstance(name, str)]
     if 0 < len(few) <= FEW_NAMES:
         return with_one_of(place.path, few, True)
@@ -102,15 +102,15 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
 def with_one_known(
     lowering: Lowering, path: str, may_be: Callable[[str], bool], core: Core
 ) -> Core:
-    """Objects that have one of a few properties that the document names and `may_be` lets pass,
-    the nearest to the path, and it fits `core`."""
+    """Returns objects that have one of the few properties nearest to the path that the document
+    names and `may_be` allows, and whose value fits `core`."""
     names = filter(may_be, nearest_names(lowering.document.root, path))
     return with_one_of(path, islice(names, FEW_NAMES), core)
 
 
 def nearest_names(root: Json, path: str) -> Iterator[str]:
-    """The properties that a document names: those below the path first, then those below the place
-    that holds it, and so on."""
+    """Yields the properties that a document names: first those below the path, then those below its
+    parent, and so on."""
     by_place = kept_of(_names_by_place, root)
     found = set[str]()
     while True:
@@ -125,7 +125,7 @@ def nearest_names(root: Json, path: str) -> Iterator[str]:
 
 
 def _names_by_place(root: Json) -> dict[str, dict[str, None]]:
-    """For each place in a document, the properties that are named there or below it."""
+    """Path in a document → the properties named there or below it."""
     found: dict[str, dict[str, None]] = {}
     for place, name in _property_names(root, ""):
         while name not in found.setdefault(place, {}):
@@ -136,7 +136,7 @@ def _names_by_place(root: Json) -> dict[str, dict[str, None]]:
 
 
 def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
-    """The names of the properties that a document speaks of, with the pointers to where it does."""
+    """The property names in a document, each with the pointer to its schema."""
     spend()
     is_schema = isinstance(value, Mapping)
     named = value.get("properties") if is_schema else None
@@ -147,12 +147,12 @@ def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
 
 
 def with_one_of(path: str, names: Iterable[str], core: Core) -> Core:
-    """Objects that have one of these properties, and it fits `core`."""
+    """Returns objects that have one of these properties, with a value that fits `core`."""
     return any_of(path, [objects(path, Objects({name: core}, required=(name,))) for name in names])
 
 
 def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
-    """The core of `propertyNames` by itself."""
+    """Returns the core of `propertyNames` alone."""
     core = _lowered(lowering, schema, place)
     if core is True:
         return True
@@ -166,7 +166,7 @@ def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
 def matched(
     node: Regex, names: Iterable[str], keyword: str, place: Place, lowering: Lowering
 ) -> list[str]:
-    """The names that a tree matches, as far as they can be generated."""
+    """Returns the names that a tree matches and that can be generated."""
     return _matched(restrict(node, lowering.capabilities.characters), names, keyword, place)
 
 
@@ -185,7 +185,7 @@ def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Co
 
 
 def _name_node(core: Core, place: Place) -> Regex:
-    """The strings that fit a core schema."""
+    """The strings that are instances of a core schema."""
     if isinstance(core, bool):
         return ANY_TEXT if core else NOTHING
     types = core.kinds.types
@@ -205,14 +205,14 @@ def _name_node(core: Core, place: Place) -> Regex:
 
 
 def _words(core: Core) -> list[str] | None:
-    """The strings that a node lists; None where it lists no values."""
+    """The strings that a node enumerates; None for a node that enumerates nothing."""
     if isinstance(core, bool) or core.values is None:
         return None
     return [value for value in core.values if isinstance(value, str)]
 
 
 def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
-    """What a node asks of a string, one by one."""
+    """A node's constraints of a string, one by one."""
     if core.values is not None:
         yield literals(_words(core) or [])
     if core.any_of:

@@ -1,4 +1,4 @@
-"""Owns the rewriting of what JSON Schema says of objects into the core."""
+"""Owns the lowering of object keywords."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Patterns = list[tuple[Regex, Core]]
 
 
 def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of a subschema's object keywords."""
+    """Yields the core of a subschema's object keywords."""
     properties = {
         name: lowering.lower(child, place / "properties" / name)
         for name, child in schema.get("properties", {}).items()
@@ -73,7 +73,7 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
 
 
 def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Core]:
-    """The patterns by their texts; those of one text ask what all of them ask."""
+    """The patterns as texts; patterns with the same text become a conjunction."""
     found: dict[str, Core] = {}
     for node, child in patterns:
         with refusing("patternProperties", path):
@@ -86,8 +86,8 @@ def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Cor
 def _patterns(
     lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
 ) -> Patterns:
-    """The patterns; takes out of `properties` what one of them says again. Where no other names
-    may come, a pattern of a few names makes properties of them."""
+    """The patterns. A property that only repeats the subschema of a pattern becomes True; a pattern
+    of few names in a closed object becomes properties."""
     patterns = []
     is_closed = schema.get("additionalProperties") is False
     for pattern, child in schema.get("patternProperties", {}).items():
@@ -110,7 +110,7 @@ def _patterns(
 
 
 def _few_names(lowering: Lowering, node: Regex, place: Place) -> list[str] | None:
-    """All names of a pattern, where they are few and engines agree on them."""
+    """All names of a pattern; None for many, or where dialects differ."""
     if not is_exact(node):
         return None
     with refusing("patternProperties", place.path):
@@ -121,8 +121,8 @@ def _few_names(lowering: Lowering, node: Regex, place: Place) -> list[str] | Non
 def _without_any_name(
     properties: dict[str, Core], patterns: Patterns, additional: Core, path: str
 ) -> tuple[dict[str, Core], Patterns, Core]:
-    """The parts without patterns that match any name. What such a pattern asks is asked of all
-    properties, and no property is left for `additional` alone."""
+    """Returns the parts without patterns that match any name: their subschemas constrain all
+    properties and replace `additional`."""
     of_all = [child for node, child in patterns if node == ANY_TEXT]
     if not of_all:
         return properties, patterns, additional
@@ -134,15 +134,14 @@ def _without_any_name(
 
 
 def _ways(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> list[Way]:
-    """The ways of properties to be evaluated, where `unevaluatedProperties` speaks of the others;
-    else none."""
+    """The ways in which properties are evaluated beside `unevaluatedProperties`; [] without it."""
     if "additionalProperties" in schema or schema.get("unevaluatedProperties", True) is True:
         return []
     return ways_of_properties(lowering.document, schema, place)
 
 
 def _add_evaluated(way: Way, properties: dict[str, Core], patterns: Patterns, place: Place) -> None:
-    """Lets the properties pass that a way evaluates."""
+    """Adds the properties and patterns that a way evaluates, with no constraint."""
     for name in way.evaluated.names:
         properties.setdefault(name, True)
     for pattern in way.evaluated.patterns:
@@ -152,7 +151,7 @@ def _add_evaluated(way: Way, properties: dict[str, Core], patterns: Patterns, pl
 def _additional(
     lowering: Lowering, schema: Mapping[str, Json], place: Place, ways: list[Way]
 ) -> Core:
-    """What properties must be that are named nowhere."""
+    """The subschema of the properties that no other keyword names."""
     if "additionalProperties" in schema:
         return lowering.lower(schema["additionalProperties"], place / "additionalProperties")
     if len(ways) == 1 and not ways[0].evaluated.is_all:
@@ -162,7 +161,7 @@ def _additional(
 
 
 def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
-    """Objects of one way, and all that is no object."""
+    """The instances of one way; for types other than objects, all its values."""
     parts = asserted(lowering, way)
     if not way.evaluated.is_all:
         properties: dict[str, Core] = {}
@@ -181,9 +180,9 @@ def _told_apart(
     patterns: Patterns,
     additional: Core,
 ) -> tuple[dict[str, Core], Core]:
-    """The patterns as they are written, and `additional`. Where engines may disagree on which names
-    a pattern takes that is False, and what it was is asked of a pattern more: the names that none
-    takes in any engine."""
+    """The patterns as texts, and `additional`. Where dialects differ on the names of a pattern,
+    `additional` becomes False, and its subschema moves to a further pattern: the names that no
+    pattern matches in any dialect."""
     written = _written(patterns, lowering, place.path)
     if additional is False or all(is_exact(node) for node, _ in patterns):
         return written, additional
@@ -205,8 +204,8 @@ def _told_apart(
 def _counts(
     lowering: Lowering, schema: Mapping[str, Json], asked: Objects, path: str
 ) -> tuple[Objects, Core | None]:
-    """`minProperties` and `maxProperties` as far as they say more than the other keywords, and
-    a choice of properties in place of the former."""
+    """`minProperties` and `maxProperties`, unless other keywords imply them; and a choice of
+    properties that replaces `minProperties`, or None."""
     optional = [
         name
         for name, child in asked.properties.items()
@@ -235,7 +234,7 @@ def _counts(
 
 
 def _no_object(schema: Mapping[str, Json], path: str) -> Core:
-    """The values of the schema's types but for objects."""
+    """All values of the schema's types except objects."""
     others = allowed_types(schema) - {"object"}
     return typed(path, *sorted(others)) if others else False
 
@@ -243,7 +242,7 @@ def _no_object(schema: Mapping[str, Json], path: str) -> Core:
 def _enough(
     asked: Objects, path: str, optional: list[str], missing: int, closed: bool
 ) -> Iterator[Core]:
-    """Ways to have `missing` of the optional properties, or one less and one that is not named."""
+    """Ways to have `missing` of the optional properties, or one fewer and an unnamed one."""
     why_not = _why_not_enough(len(optional), missing, closed)
     if why_not is not None:
         raise refuse("minProperties", path, why_not)
@@ -274,8 +273,8 @@ def _why_not_enough(num_optional: int, missing: int, closed: bool) -> str | None
 def lower_dependencies(
     lowering: Lowering, schema: Mapping[str, Json], place: Place
 ) -> Iterator[Core]:
-    """The core of `dependentRequired`, `dependentSchemas` and `dependencies`: the property is
-    absent, or else."""
+    """Yields the core of `dependentRequired`, `dependentSchemas`, `dependencies`: the property is
+    absent, or what depends on it holds."""
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
         for name, asked in schema.get(keyword, {}).items():
             here = place / keyword / name
@@ -284,7 +283,7 @@ def lower_dependencies(
 
 
 def _met(lowering: Lowering, name: str, asked: Json, here: Place) -> Core:
-    """The property is there, and so is what it asks for."""
+    """The property is present, and what depends on it holds."""
     if isinstance(asked, list):
         names = tuple(dict.fromkeys([name, *asked]))
         return Node(here.path, Kinds(objects=Objects(required=names)))

@@ -1,7 +1,7 @@
-"""Owns the short way into the core of schemas that say plainly what there is: types, properties,
-items and enums of scalars, as the arguments of most tools do, and most subschemas of others.
+"""Owns a short cut into the core for plain schemas: types, properties, items and enums of scalars,
+as the arguments of most tools have.
 
-It leads to what the passes lead to that take all schemas.
+The result equals that of the passes for all schemas.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _SAID = _OF_OBJECTS | {"type", "items"}
 _MORE = frozenset(
     ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", *SHAPES, *TOPIC_OF)
 )
-"""Keywords that are no notes, which ask nothing."""
+"""Keywords that are not annotations."""
 _BESIDE_VALUES = _MORE - {"type", "enum"}
 _BESIDE = _MORE - _SAID
 _NAMES = frozenset((*TYPES, "integer"))
 _STEPS_A_SUBSCHEMA = 40
 
 Child = Callable[[Json, str], Core]
-"""The core of a subschema inside, at its JSON pointer."""
+"""Returns the core of a subschema inside, at its JSON pointer."""
 
 
 class _NotPlain(Exception):
@@ -45,9 +45,9 @@ class _NotPlain(Exception):
 
 
 def plain_core(schema: JsonSchema, has_open_objects: bool) -> CoreSchema | None:
-    """The core of a schema; None for one that says more, or may be wrong.
+    """Returns the core of a schema; None for one that is not plain, or may be invalid.
 
-    has_open_objects: as of the backend's Capabilities
+    has_open_objects: as in the backend's Capabilities
     """
 
     def core(schema: Json, path: str) -> Core:
@@ -64,8 +64,8 @@ def plain_core(schema: JsonSchema, has_open_objects: bool) -> CoreSchema | None:
 
 
 def plain_node(schema: Json, path: str, has_open_objects: bool, child: Child) -> Core | None:
-    """The core of a subschema that says plainly what there is, whatever those inside of it say;
-    None for one that says more, or may be wrong."""
+    """Returns the core of a subschema that is itself plain, though those inside need not be; None
+    for one that is not plain, or may be invalid."""
     if not isinstance(schema, dict):
         return None
     if not (_BESIDE_VALUES if "enum" in schema else _BESIDE).isdisjoint(schema):
@@ -95,7 +95,7 @@ def _core(schema: dict[str, Json], path: str, is_open: bool, child: Child) -> Co
 
 
 def _check_shape(schema: dict[str, Json], types: tuple[str, ...] | None) -> None:
-    """What is asked of arrays and objects is well shaped, and of no other types."""
+    """Checks that the array and object keywords are well shaped and that `type` allows these."""
     if "items" in schema:
         _ask(types is None or "array" in types)
         _ask(isinstance(schema["items"], (dict, bool)))
@@ -125,7 +125,7 @@ def _types(schema: dict[str, Json]) -> tuple[str, ...] | None:
 
 
 def _listed(schema: dict[str, Json], types: tuple[str, ...] | None, path: str) -> Core:
-    """The values that fit the type, of which there is one at least."""
+    """The values that have the type; at least one."""
     _ask(_BESIDE_VALUES.isdisjoint(schema) and isinstance(schema["enum"], list))
     values = schema["enum"]
     spend(sum(1 + len(value) // 16 if isinstance(value, str) else 1 for value in values))

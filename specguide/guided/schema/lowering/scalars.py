@@ -1,5 +1,4 @@
-"""Owns the rewriting of what JSON Schema says of types, constants, numbers and strings into the
-core."""
+"""Owns the lowering of types, constants, numbers and strings."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
 
 
 def lower_type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of `type`, where the other keywords do not say it already."""
+    """Yields the core of `type`, unless the other keywords imply it."""
     others = {keyword: value for keyword, value in schema.items() if keyword != "type"}
     if "const" in schema or "enum" in schema:
         return
@@ -75,7 +74,7 @@ def lower_type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> 
 
 
 def lower_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of `const` and `enum`: the values that fit the type, if any."""
+    """Yields the core of `const` and `enum`: the values that have the type."""
     values = [schema["const"]] if "const" in schema else schema["enum"]
     fitting = [value for value in values if has_type(value, named_types(schema))]
     keyword = "const" if "const" in schema else "enum"
@@ -89,11 +88,11 @@ def lower_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
 
 
 def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core | None:
-    """The core of a subschema that lists its values and asks more of them: each is judged by all
-    that is asked.
+    """Returns the enumeration of a subschema that lists values and has further constraints: the
+    values that meet them.
 
-    None where it lists none, asks no more than a type, or no listed value is certain to fit, though
-    one may.
+    None where it lists none, constrains only the type, or no listed value certainly meets the
+    constraints though one may.
     """
     if not _asks_more_than_values(schema):
         return None
@@ -114,7 +113,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
 
 
 def _asks_more_than_values(schema: Mapping[str, Json]) -> bool:
-    """Whether a subschema may list values, itself or by what it refers to, and ask more of them."""
+    """Whether a subschema may list values, itself or by reference, and constrain them further."""
     if schema.keys() & {"const", "enum"}:
         return not schema.keys().isdisjoint(_JUDGED)
     if "allOf" in schema:
@@ -123,7 +122,7 @@ def _asks_more_than_values(schema: Mapping[str, Json]) -> bool:
 
 
 def lower_number(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of a subschema's number keywords; draft 4's boolean bounds become numbers."""
+    """Yields the core of a subschema's number keywords; draft 4's boolean bounds become numbers."""
     least, above = _bounds(schema.get("minimum"), schema.get("exclusiveMinimum"))
     most, below = _bounds(schema.get("maximum"), schema.get("exclusiveMaximum"))
     step = schema.get("multipleOf")
@@ -132,7 +131,7 @@ def lower_number(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
 
 
 def _bounds(bound: Json, exclusive: Json) -> tuple[Number | None, Number | None]:
-    """The bound that is among the numbers, and the one that is not."""
+    """The inclusive and the exclusive bound."""
     whole = None if bound is None else _whole(bound)
     if exclusive is True:  # draft 4
         return None, whole
@@ -140,7 +139,7 @@ def _bounds(bound: Json, exclusive: Json) -> tuple[Number | None, Number | None]
 
 
 def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of a subschema's string keywords; a format becomes a pattern."""
+    """Yields the core of a subschema's string keywords; a format becomes a pattern."""
     formats, longest = _format(lowering.document.asserted_format(schema), lowering.short_formats)
     least, most = _lengths(schema, longest)
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
@@ -169,7 +168,7 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
 
 
 def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | None, int | None]:
-    """The least and the greatest length; `longest` is that of a format."""
+    """The least and the greatest length. longest: the greatest length of its format"""
     least = int(schema["minLength"]) if "minLength" in schema else None
     most = int(schema["maxLength"]) if "maxLength" in schema else longest
     if most is not None and longest is not None:
@@ -178,7 +177,7 @@ def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | Non
 
 
 def _format_text(pattern: str, characters: Ranges) -> str | None:
-    """The core's pattern of a format, whose tree is known, too."""
+    """The core's pattern of a format. Its tree is remembered for `searched`."""
     text, tree = _written(pattern, characters)
     if text is not None:
         know(searched, tree, text)
@@ -187,13 +186,13 @@ def _format_text(pattern: str, characters: Ranges) -> str | None:
 
 @lru_cache(maxsize=128)
 def _written(pattern: str, characters: Ranges) -> tuple[str | None, Regex | None]:
-    """The core's pattern of a format and its tree, which are the same for all schemas."""
+    """The core's pattern of a format and its tree; the same for all schemas."""
     text = write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), characters)
     return text, None if text is None else searched(text)
 
 
 def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
-    """The patterns of a format, all of which hold, and how long a string of it may be."""
+    """The patterns of a format, whose conjunction it is, and its greatest length."""
     if name is None or name not in FORMATS:
         return [], None
     if short and name in SHORT_FORMATS:
@@ -204,8 +203,8 @@ def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
 
 
 def _check_exact(value: Json, keyword: str, path: str, only_doubles: bool = False) -> None:
-    """Raises UnsupportedGuide for numbers that backends would take for others: inside of lists and
-    objects some count in doubles."""
+    """Raises UnsupportedGuide for an integer that backends would round: inside lists and objects
+    some read numbers as doubles."""
     spend(1 + (len(value) // 16 if isinstance(value, str) else 0))
     if isinstance(value, (list, Mapping)):
         for item in value.values() if isinstance(value, Mapping) else value:

@@ -1,8 +1,9 @@
 """Owns what the keywords beside `unevaluatedProperties` and `unevaluatedItems` evaluate.
 
-Which that is hangs on which of their subschemas hold. So there are ways, each with what is asserted
-beyond the schema itself and what is certainly evaluated then. An instance that fits one way fits
-the schema, and for each instance of the schema there is a way that it fits.
+That depends on which of the subschemas beside them hold. Each Way therefore asserts subschemas, and
+says what is then certainly evaluated. An instance of one way is an instance of the schema, and each
+instance of the schema is one of at least one way.
+Source: JSON Schema Core 2020-12, 11.2 and 11.3.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OF_LISTED_ITEMS = frozenset({"additionalItems", "unevaluatedItems"})
 
 @dataclass(frozen=True)
 class Asserted:
-    """A subschema that holds, or where `is_failed` a condition that does not."""
+    """A subschema that is asserted; with `is_failed`, a condition that must fail."""
 
     schema: Json
     place: Place
@@ -36,12 +37,12 @@ class Asserted:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Properties or items that are evaluated.
+    """Evaluated properties or items.
 
-    names, patterns: of properties
-    num_items:       so many first items
-    contained:       items that fit one of these are, too
-    is_all:          all of them are
+    names, patterns: of evaluated properties
+    num_items:       number of first items that are evaluated
+    contained:       items that fit one of these are evaluated
+    is_all:          everything is evaluated
     """
 
     names: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Way:
-    """What is asserted, and what is evaluated then."""
+    """Asserted subschemas, and what is then evaluated."""
 
     evaluated: Evaluated
     asserted: tuple[Asserted, ...] = ()
@@ -74,23 +75,23 @@ NOTHING = Way(Evaluated())
 
 
 Own: TypeAlias = Callable[[Document, Mapping[str, Json], Place], Evaluated]
-"""What the keywords of a subschema evaluate, but for those with subschemas of the same value."""
+"""Returns what a subschema's keywords evaluate, without the in-place applicators (`allOf`…)."""
 
 
 def ways_of_properties(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
-    """The ways of a subschema with `unevaluatedProperties`, which is left out. Raises
-    UnsupportedGuide where they are too many, or hang on the way to a reference."""
+    """Returns the ways of a subschema, without its `unevaluatedProperties`. Raises UnsupportedGuide
+    for too many ways, or a reference whose target depends on the dynamic scope."""
     return _ways("unevaluatedProperties", _own_properties, document, schema, place)
 
 
 def ways_of_items(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
-    """The ways of a subschema with `unevaluatedItems`, which is left out. Raises UnsupportedGuide
-    where they are too many, or hang on the way to a reference."""
+    """Returns the ways of a subschema, without its `unevaluatedItems`. Raises UnsupportedGuide for
+    too many ways, or a reference whose target depends on the dynamic scope."""
     return _ways("unevaluatedItems", _own_items, document, schema, place)
 
 
 def asserted(lowering: Lowering, way: Way) -> list[Core]:
-    """The cores of what a way asserts beyond the schema itself."""
+    """Returns the cores of the subschemas that a way asserts."""
     return [
         lowering.failed_condition(one.place)
         if one.is_failed
@@ -132,9 +133,9 @@ class _Ways:
         self._place = place
 
     def of(self, schema: Json, place: Place, depth: int, known: Way) -> list[Way]:
-        """The ways of a subschema that holds.
+        """Returns the ways of a subschema that is asserted.
 
-        known: of what is evaluated anyway, so that no choice hangs on it
+        known: evaluated in any case; a subschema that adds nothing to it makes no ways
         """
         if not isinstance(schema, Mapping):
             return [NOTHING]
@@ -147,7 +148,7 @@ class _Ways:
     def _parts(
         self, schema: Mapping[str, Json], place: Place, depth: int, known: Way
     ) -> Iterator[list[Way]]:
-        """The ways of each keyword that holds subschemas of the same value."""
+        """The ways of each keyword that applies subschemas to the same value."""
         if "$ref" in schema:
             yield self.of(*self._document.resolve(schema["$ref"], place), depth, known)
         for keyword in sorted(schema.keys() & set(DYNAMIC)):
@@ -172,7 +173,7 @@ class _Ways:
             yield self._conditional(schema, place, depth, known)
 
     def _if_it_holds(self, schema: Json, place: Place, depth: int, known: Way) -> list[Way]:
-        """The ways of a subschema that may hold, in which it evaluates something."""
+        """The ways in which a subschema is asserted and evaluates something."""
         holds = Way(Evaluated(), (Asserted(schema, place),))
         inside = self.of(schema, place, depth, known)
         return [holds | way for way in inside if _adds(way, known)]
@@ -194,7 +195,7 @@ class _Ways:
         ]
 
     def _products(self, parts: Iterable[list[Way]]) -> list[Way]:
-        """What holds at once, one way of each part."""
+        """The conjunctions of one way from each part."""
         found = [NOTHING]
         for ways in parts:
             spend(len(found) * len(ways))
@@ -209,5 +210,5 @@ class _Ways:
 
 
 def _adds(way: Way, known: Way) -> bool:
-    """Whether something more is evaluated in a way than is anyway."""
+    """Whether a way evaluates more than `known`."""
     return (known | way).evaluated != known.evaluated
