@@ -1,5 +1,5 @@
-"""The third pass: what holds at once becomes one node.
+"""The third pass: it merges conjunctions into single nodes.
 
-Begin with `merge`. `clashes` says before what plainly has no instance together; `merge_kinds`
-merges nodes for one type of value at a time.
+Begin with `merge`. `clashes` finds conjunctions without an instance before they are merged;
+`merge_kinds` merges the constraints of one type of value at a time.
 """

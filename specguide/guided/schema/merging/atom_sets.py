@@ -1,4 +1,4 @@
-"""Owns what subschemas ask that hold at once, as atoms: nodes of kinds and values, and choices."""
+"""Owns conjunctions as sets of atoms: nodes of kinds and values, and choices."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from specguide.guided.schema.merging.merge_kinds import Atom
 
 
 class AtomSets:
-    """Finds the atoms of nodes, each node's once.
+    """Finds the atoms of nodes; those of a node once.
 
-    given:  definitions to which nodes refer
-    number: of an atom; those that ask the same have one
+    given:  the definitions that nodes refer to
+    number: returns an atom's number, which is the same for atoms with the same constraints
     """
 
     def __init__(self, given: Mapping[str, Core]) -> None:
         self._given = given
         self.number = Sameness().number
-        # by the nodes' identities; options are kept alive, so that these stay their own
+        # By id of a node. The options are held here, so that no other node gets their ids.
         self._own: dict[int, list[Atom]] = {}
         self._options: dict[int, tuple[Core, list[Atom] | None]] = {}
 
     def of(self, cores: Iterable[Core]) -> list[Atom] | None:
-        """What holds at once, flat and each once, in the order it was found; None where one of
-        `cores` is False."""
+        """Returns the atoms of a conjunction, each once, in the order of discovery; None where one
+        of `cores` is False."""
         found: dict[int, Atom] = {}
         seen: set[int] = set()
         todo = list(cores)[::-1]
@@ -47,13 +47,13 @@ class AtomSets:
         return list(found.values())
 
     def of_option(self, option: Core) -> list[Atom] | None:
-        """Its atoms; it is one beside many others."""
+        """`of` for an option of a choice, remembered: it is combined with many others."""
         if id(option) not in self._options:
             self._options[id(option)] = option, self.of([option])
         return self._options[id(option)][1]
 
     def _own_of(self, node: Node) -> list[Atom]:
-        """What a node asks itself: of kinds and values, and as a choice."""
+        """The atoms of a node's own fields: its kinds and values, and its choice."""
         if node.ref is None and not (node.any_of or node.all_of):
             return [node] if num_asks(node) else []
         if id(node) not in self._own:
@@ -67,7 +67,7 @@ class AtomSets:
         return self._own[id(node)]
 
     def each_once(self, atoms: list[Atom]) -> list[Atom]:
-        """Those that ask the same but once."""
+        """Returns the atoms without repetitions of the same constraints."""
         found: dict[int, Atom] = {}
         for atom in atoms:
             found.setdefault(self.number(atom), atom)

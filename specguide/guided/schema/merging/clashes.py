@@ -1,5 +1,4 @@
-"""Owns the question whether nodes that hold at once plainly have no instance together, asked before
-they are merged."""
+"""Owns a quick check, before merging, whether a conjunction of nodes plainly has no instance."""
 
 from __future__ import annotations
 
@@ -12,22 +11,22 @@ from specguide.guided.schema.core.evaluate import takes
 from specguide.guided.schema.core.nodes import NO_OBJECTS, Core, Node, Objects, num_asks
 from specguide.guided.schema.json_values import EVERY_TYPE, json_type
 
-_DEEPEST = 4  # references in each other
+_DEEPEST = 4  # nested references
 
 
 class Clashes:
-    """Nodes of one schema, by its definitions."""
+    """Checks conjunctions of one schema's nodes."""
 
     def __init__(self, definitions: Mapping[str, Core]) -> None:
         self._definitions = definitions
         self._types: dict[int, tuple[Core, frozenset[str]]] = {}
 
     def beside(self, known: Iterable[Node]) -> Beside:
-        """What may hold beside nodes that hold already."""
+        """Returns a check of further nodes in a conjunction with the known ones."""
         return Beside(self, list(known))
 
     def types(self, core: Core, depth: int = 0) -> frozenset[str]:
-        """The types that an instance may have; "number" for integers, too."""
+        """Returns the types that an instance may have; integers count as "number"."""
         if isinstance(core, bool):
             return EVERY_TYPE if core else frozenset()
         known = self._types.get(id(core))
@@ -37,7 +36,7 @@ class Clashes:
         return known[1]
 
     def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
-        """The types that an instance of all may have."""
+        """Returns the types that an instance of the conjunction may have."""
         found = EVERY_TYPE
         for core in cores:
             found &= self.types(core)
@@ -60,8 +59,8 @@ class Clashes:
         return found
 
     def clash(self, new: list[Core], known: list[Core]) -> bool:
-        """Whether no value is an instance of all, by its type or by what one of them lists. The
-        known ones do not clash."""
+        """Whether no value is an instance of all, by types or by the values that one of them
+        enumerates. The known cores do not clash with each other."""
         if not self.types_of_all([*new, *known]):
             return True
         return _clash_with_listed(self._definitions, known, new) or _clash_with_listed(
@@ -69,14 +68,14 @@ class Clashes:
         )
 
     def apart(self, one: Core, other: Core) -> bool:
-        """Whether no value is plainly an instance of both."""
+        """Whether it is plain that no value is an instance of both."""
         return all(
             self.clash([left], [right]) or self.beside([left]).clash([right])
             for left, right in product(self._options(one), self._options(other))
         )
 
     def _options(self, core: Core, depth: int = 0) -> list[Node]:
-        """What a core may be, where it is nothing but a choice or a reference to one."""
+        """The options of a core that is only a choice, or a reference to one; else the core."""
         if isinstance(core, bool):
             return [Node("")] if core else []
         if num_asks(core) == 1 and depth <= _DEEPEST:
@@ -90,7 +89,7 @@ class Clashes:
 def _clash_with_listed(
     definitions: Mapping[str, Core], cores: list[Core], others: list[Core]
 ) -> bool:
-    """Whether no value that one of the cores lists fits the others."""
+    """Whether one of the cores enumerates values, and none of them fits the others."""
     listed = next((one.values for one in cores if isinstance(one, Node) and one.values), None)
     return listed is not None and not any(
         all(takes(core, value, definitions) for core in others if core is not True)
@@ -99,7 +98,7 @@ def _clash_with_listed(
 
 
 class Beside:
-    """Nodes that hold, and whether others may hold, too."""
+    """A check of further nodes in a conjunction with known ones."""
 
     def __init__(self, clashes: Clashes, known: list[Node]) -> None:
         spend(1 + len(known) // 4)
@@ -111,7 +110,7 @@ class Beside:
         self._most = _most_properties(self._objects)
 
     def clash(self, new: Iterable[Node]) -> bool:
-        """Whether no value is an instance of all, by its type or by one of its properties."""
+        """Whether no value is an instance of all, by types or by the object's properties."""
         types = self._types & self._clashes.types_of_all(new)
         if not types:
             return True
@@ -138,7 +137,7 @@ def _most_properties(asked: Iterable[Objects]) -> float:
 
 
 def _of_name(asked: Objects, name: str) -> Core:
-    """What is plainly asked of a property."""
+    """The subschema of a property; True where patterns would have to be matched."""
     if name in asked.properties:
         return asked.properties[name]
     return asked.patterns != {} or asked.additional

@@ -1,9 +1,9 @@
-"""Owns the third pass: the merging of what holds at once, into core schemas without `all_of` and
-without anything beside a choice or a reference.
+"""Owns the third pass: it merges conjunctions, so that core schemas have no `all_of`, and nothing
+beside a choice or a reference.
 
-A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves,
-or spell out to too much. Here what holds at once is a set of subschemas of the core; every set that
-comes up becomes one definition, so there are only so many of them. The instances stay the same.
+Backends merge while they read, and give up on conjunctions that lead back to themselves or expand
+to too much. Here a conjunction is a set of nodes of the core, and each set becomes one definition,
+of which there are finitely many. The instances stay the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from specguide.guided.schema.merging.pattern_sets import Patterns
 
 MAX_SETS = 1_200
 MAX_ATOMS = 9_000
-"""In all sets together."""
+"""Limit of atoms in all sets together."""
 _SPELLS_OUT = f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
 _NUMERIC = frozenset({"number", "integer"})
 
@@ -56,15 +56,16 @@ def merge(
     patterns_apart: bool = False,
     all_orders: bool = False,
 ) -> CoreSchema:
-    """A schema of the same instances without `all_of`, and with nothing beside `any_of` and `ref`.
+    """Returns a schema with the same instances, without `all_of`, and with nothing beside `any_of`
+    and `ref`.
 
-    most_ways:      so many ways to fail a subschema are kept, the simplest ones; then it has fewer
-                    instances. None: all ways are kept
-    patterns_apart: patterns of one string stay side by side, and choices between patterns are one
-                    pattern each, which is quicker
-    all_orders:     options stay that another one has among its instances, in other orders of keys
+    most_ways:      keep only this many ways to fail a subschema, the simplest ones; instances get
+                    lost. None: keep all
+    patterns_apart: do not intersect the patterns of one string, and join each choice between
+                    patterns into one; faster
+    all_orders:     keep options whose instances another option has, with other orders of keys
 
-    Raises UnsupportedGuide where what holds at once cannot be said or is too much.
+    Raises UnsupportedGuide for a conjunction that the core cannot express or that is too large.
     """
     if isinstance(schema.root, bool):
         return schema
@@ -84,13 +85,13 @@ def merge(
 
 
 class _TooLarge(UnsupportedGuide):
-    """Raised where what holds at once makes too many sets."""
+    """Raised for conjunctions that make too many sets."""
 
 
 class _Known:
-    """What is known of a schema that was merged before.
+    """What an earlier merge found out about a schema.
 
-    is_too_large: with all its ways it makes too many sets, whatever becomes of patterns
+    is_too_large: with all ways to fail, it makes too many sets, whatever `patterns_apart` is
     """
 
     def __init__(self, _: CoreSchema) -> None:
@@ -98,7 +99,7 @@ class _Known:
 
 
 class _Conjunctions:
-    """The sets of nodes that hold at once, each a definition that is written by and by."""
+    """The conjunctions of one schema, as sets of atoms; each becomes a definition."""
 
     def __init__(
         self,
@@ -116,21 +117,21 @@ class _Conjunctions:
         self._number = self.sets.number
         self._weights = Weights()
         self._num_atoms = 0
-        self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
-        self._leaves: dict[int, Core] = {}  # by the atoms' numbers
-        # by the nodes' identities; they are kept alive, so that these stay their own
+        self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by numbers of atoms
+        self._leaves: dict[int, Core] = {}  # by numbers of atoms
+        # By ids of nodes, which are held here, so that no other nodes get their ids.
         self._found: dict[tuple[str, tuple[int, ...]], tuple[tuple[Core, ...], Core]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
         self._members = Members(self.all)
 
     def finish(self) -> None:
-        """Writes the definitions that were asked for, and those that they ask for."""
+        """Writes the definitions that were referenced, and those that they reference."""
         while self._to_build:
             name, atoms, path = self._to_build.pop()
             self.definitions[name] = self.build(atoms, path)
 
     def all(self, cores: Iterable[Core], path: str) -> Core:
-        """What fits all of `cores`: itself where it is simple, else a reference."""
+        """Returns the conjunction of `cores`: the node itself if it is simple, else a reference."""
         asked = tuple(cores)
         if len(asked) == 1 and isinstance(asked[0], bool):
             return asked[0]
@@ -159,8 +160,8 @@ class _Conjunctions:
         return Node(path, ref=self._names[key])
 
     def _leaf(self, atom: Atom) -> Core:
-        """The node of one atom that speaks of no other nodes. It is built once for all atoms that
-        ask the same."""
+        """The node of one atom without child nodes. It is built once for all atoms with the same
+        constraints."""
         number = self._number(atom)
         if number not in self._leaves:
             self._leaves[number] = self.build([atom], atom.path)
@@ -170,7 +171,7 @@ class _Conjunctions:
         return Node(atom.path, found.kinds, found.values, all_of=found.all_of)
 
     def build(self, atoms: list[Atom] | None, path: str) -> Core:
-        """The node of what fits all the atoms. None for `atoms`: nothing does."""
+        """Returns the node of the atoms' conjunction. atoms: None: it has no instance"""
         if atoms is None:
             return False
         while choices := [atom for atom in atoms if atom.any_of]:
@@ -197,7 +198,7 @@ class _Conjunctions:
             return self._merge(atoms, path)
 
     def _fitting(self, listed: Atom, atoms: list[Atom]) -> Core:
-        """The values of `listed` that fit all the atoms."""
+        """The values of `listed` that are instances of all the atoms."""
         return one_of_values(
             listed.path,
             (
@@ -208,12 +209,13 @@ class _Conjunctions:
         )
 
     def _options(self, choice: Atom, atoms: list[Atom]) -> list[list[Atom]]:
-        """The options of one of the atoms, each in its place among all the others, as libraries
-        have it; the others alone where they say one of them."""
+        """The choice distributed over the other atoms: for each option, all atoms, with the
+        option's in the place of the choice, as libraries order them. If the others imply an option,
+        only the others."""
         others = [atom for atom in atoms if atom is not choice]
         place = next(i for i, atom in enumerate(atoms) if atom is choice)
         known = set(map(self._number, others))
-        added: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
+        added: list[tuple[list[Atom], list[Atom]]] = []  # an option's new atoms, and all its atoms
         for option in choice.any_of:
             spend(1 + len(others) // 8)
             asked = self.sets.of_option(option)
@@ -237,7 +239,7 @@ class _Conjunctions:
         return [self.sets.each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
 
     def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
-        """A choice of several sets, each once."""
+        """A choice between several sets, each once."""
         cores: dict[str | int, Core] = {}
         for atoms in options:
             core = self._all_atoms(atoms, path)
@@ -246,7 +248,7 @@ class _Conjunctions:
         return any_of(source, cores.values())
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
-        """One node of kinds alone."""
+        """The conjunction of atoms without choices and values, as one node."""
         types = allowed(atoms)
         path = atoms[0].path if atoms else path
         spend(8 + 2 * len(atoms))
@@ -278,14 +280,14 @@ class _Conjunctions:
 
 
 def _merging(atoms: list[Atom], path: str) -> at_work:
-    """The context in which atoms are merged at a place."""
+    """The context for errors while atoms are merged."""
     if atoms and atoms[-1].path.startswith(f"{path}/allOf/"):
         return at_work("allOf", path)
     return at_work(f"what holds at once at {path or 'the root'}", None)
 
 
 def _has_children(atom: Atom) -> bool:
-    """Whether it speaks of other nodes."""
+    """Whether it has child nodes."""
     arrays, objects = atom.kinds.arrays, atom.kinds.objects
     return bool(
         atom.any_of

@@ -1,6 +1,6 @@
-"""Owns the merging of core nodes that hold at once, for one type of value at a time.
+"""Owns the merging of a conjunction of core nodes, for one type of value at a time.
 
-Each merge takes atoms and gives what they ask together, or None where no value of the type fits
+Each function returns the merged constraints of the atoms, or None where no value of the type meets
 them all.
 """
 
@@ -36,14 +36,15 @@ from specguide.guided.schema.merging.merge_members import Conjoin, Members
 from specguide.guided.schema.merging.pattern_sets import Cell, Patterns, joined_pattern
 
 Atom: TypeAlias = Node
-"""A node of a choice alone, or of kinds and values alone."""
+"""A node that is only a choice, or only has kinds and values."""
 
 _Count = TypeVar("_Count", int, Number)
-_MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
+_MAX_BITS = 2100  # of a numerator: the largest double's bits plus the smallest one's
 
 
 def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Numbers | None:
-    """The tightest bounds, the least common multiple."""
+    """Returns the tightest bounds and the least common multiple. Raises UnsupportedGuide where JSON
+    cannot write that multiple."""
     asked = [atom.kinds.numbers for atom in atoms]
     is_fraction = any(one.is_fraction for one in asked)
     if is_fraction and "number" not in types:
@@ -61,7 +62,7 @@ def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Number
 
 
 def _not_multiples(asked: list[Numbers], *, is_fraction: bool) -> tuple[Number, ...]:
-    """Each once; numbers that are no integers are no multiples of one."""
+    """Excluded multiples, each once. With `is_fraction`, those of integers are excluded anyway."""
     found = dict.fromkeys(one for numbers in asked for one in numbers.not_multiples)
     return tuple(one for one in found if not is_fraction or exact(one).denominator > 1)
 
@@ -75,8 +76,8 @@ def _least(values: Iterable[_Count | None]) -> _Count | None:
 
 
 def _common_step(steps: list[Number | None], path: str) -> Number | None:
-    """The least common multiple of the steps. Raises UnsupportedGuide where JSON has no such
-    number."""
+    """The least common multiple of the steps; None for no steps. Raises UnsupportedGuide where JSON
+    cannot write it."""
     given = {exact(step) for step in steps if step is not None}
     if not given:
         return None
@@ -88,7 +89,7 @@ def _common_step(steps: list[Number | None], path: str) -> Number | None:
 
 
 def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
-    """Raises UnsupportedGuide where it is too large for JSON."""
+    """Raises UnsupportedGuide where the multiple is too large for JSON."""
     numerator, denominator = 1, 0
     for step in steps:
         numerator = math.lcm(numerator, step.numerator)
@@ -105,8 +106,8 @@ def _unwritable(path: str) -> UnsupportedGuide:
 def merge_strings(
     patterns: Patterns, atoms: list[Atom], path: str
 ) -> tuple[Strings, tuple[Core, ...]] | None:
-    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
-    side by side: nodes that must hold, too."""
+    """Returns the tightest lengths and the patterns' intersection. If that takes too many states,
+    one pattern stays, and further nodes of the conjunction hold the others."""
     asked = [atom.kinds.strings for atom in atoms]
     least = _greatest(one.min_length for one in asked)
     most = _least(one.max_length for one in asked)
@@ -130,7 +131,7 @@ def merge_strings(
 
 
 def _have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool | None:
-    """Whether some string matches all patterns; None where it takes too long to find out."""
+    """Whether some string matches all patterns; None where the search takes too long."""
     try:
         return have_common_text(texts, least, most)
     except UnsupportedRegex:
@@ -138,14 +139,14 @@ def _have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> b
 
 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
-    """The tightest counts; at each place what all ask of it."""
+    """Returns the tightest counts, and for each position the conjunction of its items."""
     asked = [atom.kinds.arrays for atom in atoms]
     least = _greatest(one.min_items for one in asked)
     most = _least(one.max_items for one in asked)
     rest = conjoin((one.rest for one in asked), path)
     num_places = max((len(one.prefix) for one in asked), default=0)
     prefix = [conjoin((one.item(i) for one in asked), path) for i in range(num_places)]
-    if False in prefix:  # the array ends before it
+    if False in prefix:  # the array ends before this item
         prefix, rest = prefix[: prefix.index(False)], False
     fewest = least or 0
     if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
@@ -156,8 +157,8 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
 def merge_objects(
     members: Members, patterns: Patterns, atoms: list[Atom], path: str
 ) -> Objects | None:
-    """What all the objects ask of each name. Patterns are cut so that no two of them overlap, and
-    none of them matches a name. None where no object fits all."""
+    """Returns the conjunction of the objects' constraints. Patterns are cut into cells that overlap
+    neither each other nor a name."""
     asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
     properties = members.named(asked, required, path)
@@ -183,8 +184,8 @@ def merge_objects(
 
 
 def _closed(asked: Objects) -> Objects | None:
-    """Objects whose `additional` is False, with properties in the place of patterns of few names;
-    None where they have no instance."""
+    """Objects with `additional` False, in which patterns of few names become properties; None where
+    they have no instance."""
     properties = dict(asked.properties)
     patterns: dict[str, Core] = {
         text: child for text, child in asked.patterns.items() if child is not False
@@ -196,7 +197,7 @@ def _closed(asked: Objects) -> Objects | None:
 
 
 def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least: int) -> bool:
-    """Whether an object of these properties alone can have `least` of them, as far as is plain."""
+    """Whether an object of these properties alone can have `least` of them, as far as is known."""
     num_names = sum(child is not False for child in properties.values())
     try:
         for pattern in patterns:
@@ -208,7 +209,7 @@ def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least:
 
 
 def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
-    """Makes properties of the patterns that stand for a few names."""
+    """Turns patterns of few names into properties."""
     for text in list(patterns):
         names = few_names(text)
         if names is not None:
@@ -216,8 +217,8 @@ def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
 
 
 def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:
-    """What is asked of unnamed properties that match just these patterns. Names that are known are
-    no matter: the cells leave out all names."""
+    """The subschemas of properties that match just these patterns. Named properties do not count,
+    since cells leave out all names."""
     found: list[Core] = []
     for one in asked:
         own = [child for pattern, child in one.patterns.items() if pattern in matched]
@@ -232,12 +233,12 @@ def _cells(
     path: str,
     may_come: Callable[[frozenset[str]], bool],
 ) -> list[Cell]:
-    """The patterns cut into cells that do not overlap and match none of the names, as far as they
-    may come."""
+    """The patterns cut into cells that overlap neither each other nor a name; cells without
+    properties are left out."""
     texts = list(dict.fromkeys(pattern for one in asked for pattern in one.patterns))
     try:
         return patterns.cells(texts, names, may_come)
     except UnsupportedRegex as error:
         if len(texts) == 1:
-            return [(texts[0], frozenset(texts))]  # the backend may know better
+            return [(texts[0], frozenset(texts))]  # the backend may be able to compile it
         raise refuse("patternProperties", path, str(error)) from error

@@ -1,7 +1,7 @@
-"""Owns what several objects that hold at once ask of the properties that they name.
+"""Owns the conjunction of several objects' constraints of their named properties.
 
-A choice beside an object of many properties makes many objects of the same ones, so what an object
-asks of its own properties alone is found once.
+A choice beside an object of many properties makes many conjunctions with that object, so the
+subschemas of properties that only it constrains are merged once.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from specguide.guided.schema.core.evaluate import asked_of
 from specguide.guided.schema.core.nodes import Core, Objects
 
 Conjoin: TypeAlias = Callable[[Iterable[Core], str], Core]
-"""What fits all of several nodes, and where it comes from: a path."""
+"""Returns the conjunction of nodes, with this path."""
 
 
 class Members:
-    """The properties of the objects of one schema."""
+    """Merges the properties of one schema's objects."""
 
     def __init__(self, conjoin: Conjoin) -> None:
         self.conjoin = conjoin
-        # By the objects' identities; they are kept alive, so that these stay their own.
+        # By id of an object, which is held here, so that no other object gets its id.
         self._alone: dict[int, tuple[Objects, dict[str, Core]]] = {}
 
     def named(self, asked: list[Objects], required: Iterable[str], path: str) -> dict[str, Core]:
-        """What all ask of each property that some of them name or require, in their order."""
+        """Returns the merged subschema of each property that an object names or requires, in the
+        order of the names."""
         if len(asked) == 1:
             (one,) = asked
             spend(len(one.properties))
             names = dict.fromkeys((*one.properties, *required))
             return {name: self.conjoin(asked_of(one, name), path) for name in names}
         found: dict[str, Core] = {}
-        shared: set[str] = set()  # names of which no object tells alone
+        shared: set[str] = set()  # names that are not constrained by one object alone
         for one in asked:
             shared |= found.keys() & one.properties.keys()
             found |= one.properties
@@ -61,5 +62,5 @@ class Members:
 
 
 def _asks_of_others(asked: Objects) -> bool:
-    """Whether it asks something of properties that it does not name."""
+    """Whether it constrains properties that it does not name."""
     return bool(asked.patterns) or asked.additional is not True

@@ -1,4 +1,4 @@
-"""Owns of which types a value is that fits several schemas at once."""
+"""Owns the types that an instance of a conjunction may have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.guided.schema.merging.merge_kinds import Atom
 
 
 def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
-    """The types of which a value may be that fits all the atoms, as far as is plain."""
+    """Returns the types that an instance of all the atoms may have, or more."""
     types = EVERY_TYPE
     required: set[str] = set()
     impossible: set[str] = set()
@@ -32,7 +32,7 @@ def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _of_both(types: frozenset[str], named: tuple[str, ...]) -> frozenset[str]:
-    """The types that both allow; numbers of the one and integers of the other are integers."""
+    """The types that both allow; "number" and "integer" together are "integer"."""
     whole = (*named, "number") if "integer" in named else named
     return frozenset(
         ("integer" if name == "number" and "number" not in named else name)
@@ -42,6 +42,6 @@ def _of_both(types: frozenset[str], named: tuple[str, ...]) -> frozenset[str]:
 
 
 def in_order(types: frozenset[str], atoms: Iterable[Atom]) -> tuple[str, ...]:
-    """The types in the order in which the atoms name them."""
+    """Returns the types in the order in which the atoms name them."""
     order = dict.fromkeys(name for atom in atoms for name in atom.kinds.types or ())
     return tuple(name for name in dict.fromkeys((*order, *TYPES, "integer")) if name in types)

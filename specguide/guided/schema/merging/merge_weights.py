@@ -1,5 +1,4 @@
-"""Owns how much nodes ask that hold at once: of many ways to fail a subschema the simplest ones are
-kept."""
+"""Owns the weights of nodes: of many ways to fail a subschema, the lightest are kept."""
 
 from __future__ import annotations
 
@@ -10,15 +9,15 @@ from specguide.guided.schema.core.nodes import Node
 
 
 class Weights:
-    """What nodes of one schema weigh."""
+    """The weights of one schema's nodes."""
 
     def __init__(self) -> None:
-        # By the nodes' identities; they are kept alive, so that these stay their own.
+        # By id of a node, which is held here, so that no other node gets its id.
         self._known: dict[int, tuple[Node, int]] = {}
 
     def of(self, atoms: Iterable[Node], told: set[str]) -> int:
-        """How much atoms ask. What they ask of properties whose values are listed already counts
-        for little: it chooses among these."""
+        """Returns the weight of atoms. Constraints of properties whose values are enumerated do not
+        count: they only choose among these values. told: the names of such properties"""
         return sum(self._own(atom) - self._told(atom, told) for atom in atoms)
 
     def _own(self, node: Node) -> int:
@@ -33,7 +32,7 @@ class Weights:
 
 
 def listed_properties(atoms: Iterable[Node]) -> set[str]:
-    """Names of the properties whose values are listed."""
+    """Returns the names of the properties whose values are enumerated."""
     return {
         name
         for atom in atoms

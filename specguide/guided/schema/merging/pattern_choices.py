@@ -1,5 +1,5 @@
-"""Owns choices between patterns alone, as one pattern each: of several such choices that hold at
-once, only the patterns are to be intersected then, and not every way to choose."""
+"""Owns choices between patterns as one pattern each: a conjunction of several such choices is then
+an intersection of patterns, and not a product of options."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from specguide.guided.schema.merging.pattern_sets import Patterns, pattern_of_an
 
 
 class PatternChoices:
-    """Finds the choices of one schema whose options ask for types and for patterns of strings."""
+    """The choices of one schema whose options constrain only types and patterns."""
 
     def __init__(self, sets: AtomSets) -> None:
         self._sets, self._patterns = sets, Patterns()
-        self._found: dict[int, Atom | None] = {}  # by the choices' numbers
+        self._found: dict[int, Atom | None] = {}  # by number of a choice
 
     def joined(self, atoms: list[Atom]) -> list[Atom]:
-        """Atoms of the same instances, where each such choice is one atom of a pattern."""
+        """Returns atoms with the same instances, with each such choice as one atom."""
         return self._sets.each_once([self._one(atom) or atom for atom in atoms])
 
     def _one(self, atom: Atom) -> Atom | None:
@@ -37,7 +37,7 @@ class PatternChoices:
         return self._found[number]
 
     def _of_choice(self, choice: Atom) -> Atom | None:
-        """Raises UnsupportedRegex where a pattern is too large."""
+        """Raises UnsupportedRegex for a pattern that is too large."""
         types: set[str] = set()
         patterns: list[str] = []
         takes_any_string = False
@@ -68,7 +68,7 @@ class PatternChoices:
 
 
 def _asks_for_patterns(atom: Atom) -> bool:
-    """Whether it asks for types and patterns, and nothing else."""
+    """Whether it constrains types and patterns, and nothing else."""
     strings = replace(atom.kinds.strings, pattern=None)
     others = replace(atom.kinds, types=None, strings=strings)
     return atom.values is None and not atom.any_of and others == Kinds()

@@ -1,4 +1,4 @@
-"""Owns what the patterns of one schema have in common, and patterns cut so that no two of them
+"""Owns the intersections of one schema's patterns, and their division into cells that do not
 overlap."""
 
 from __future__ import annotations
@@ -38,20 +38,19 @@ _MOST_PARTS = 4
 _EMPTY = Automaton(Alphabet(), (), frozenset())
 
 Cell = tuple[str, frozenset[str]]
-"""A pattern, and those of the given patterns that it is part of."""
+"""A pattern, and the given patterns that match all its strings."""
 
 
 @kept
 def _all_of(patterns: tuple[str, ...]) -> Automaton:
-    """What all of several patterns match. Raises UnsupportedRegex where there are too many
-    states."""
+    """The intersection of several patterns. Raises UnsupportedRegex for too many states."""
     first = pattern_automaton(patterns[0])
     return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
 
 
 def joined_pattern(patterns: tuple[str, ...]) -> str | None:
-    """One pattern for all of several, of which one has parts that all hold; None where none has, or
-    that would be too long."""
+    """Returns the intersection as a pattern, if one of the patterns is itself an intersection; None
+    if none is, or the result is too long."""
     found = tuple(map(searched, patterns))
     if not any(isinstance(node, Both) for node in found):
         return None
@@ -62,8 +61,8 @@ def joined_pattern(patterns: tuple[str, ...]) -> str | None:
 
 
 def pattern_of_any(patterns: Sequence[str]) -> str:
-    """One pattern for what any of several match. Raises UnsupportedRegex where it would be too
-    long, or has too many states."""
+    """Returns the union of several patterns as one. Raises UnsupportedRegex where it is too long or
+    has too many states."""
     nodes = list(map(searched, patterns))
     if any(isinstance(node, Both) for node in nodes):
         raise UnsupportedRegex("what has parts that all hold is no part of a choice")
@@ -74,7 +73,7 @@ def pattern_of_any(patterns: Sequence[str]) -> str:
 
 
 def _is_apart(pattern: str, names: list[str]) -> bool:
-    """Whether a pattern plainly matches some string and none of the names, which needs no
+    """Whether a pattern matches some string and none of the names, as far as can be told without an
     automaton."""
     node = searched(pattern)
     has_text = not isinstance(node, Both) and least_length(node) < inf
@@ -94,8 +93,8 @@ def _always(_: frozenset[str]) -> bool:
 def _by_parts(
     patterns: list[str], names: list[str], may_come: Callable[[frozenset[str]], bool]
 ) -> list[Cell]:
-    """The cells of a few patterns, each written by its parts. Raises UnsupportedRegex where one
-    that may come cannot be found soon."""
+    """The cells of a few patterns, each written as an intersection and differences. Raises
+    UnsupportedRegex where that takes too long."""
     cells = []
     parts = chain.from_iterable(combinations(patterns, num) for num in range(1, len(patterns) + 1))
     for some in parts:
@@ -108,7 +107,7 @@ def _by_parts(
 
 
 def _alone_in_common(texts: Sequence[str], patterns: list[str], names: list[str]) -> Both:
-    """What all of the texts match, but no other of the patterns, and but for the names."""
+    """The strings that all of `texts` match, and neither the other patterns nor the names."""
     others = [searched(pattern) for pattern in patterns if pattern not in texts]
     matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
     but = (*others, *([literals(matched)] if matched else []))
@@ -116,10 +115,10 @@ def _alone_in_common(texts: Sequence[str], patterns: list[str], names: list[str]
 
 
 class Patterns:
-    """The patterns of one schema. After MAX_WORK states of automata everything raises
+    """The patterns of one schema. After MAX_WORK automaton states every call raises
     UnsupportedRegex.
 
-    is_loose: what several have in common is not looked for
+    is_loose: do not intersect patterns
     """
 
     def __init__(self, is_loose: bool = False) -> None:
@@ -128,8 +127,8 @@ class Patterns:
         self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
 
     def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
-        """One pattern for all, "" where there is none; None where no string of `least` to `most`
-        characters matches.
+        """Returns the intersection as one pattern, "" for no patterns; None where no string of
+        `least` to `most` characters matches all.
 
         Raises UnsupportedRegex where that takes too many states.
         """
@@ -162,10 +161,11 @@ class Patterns:
         names: list[str],
         may_come: Callable[[frozenset[str]], bool],
     ) -> list[Cell]:
-        """Patterns that do not overlap and match none of `names`, but together what `patterns`
-        match, without those of which `may_come` says so by what they are part of.
+        """Returns patterns that overlap neither each other nor `names`, and together match what
+        `patterns` match. Cells that `may_come` denies, by the patterns they are part of, are left
+        out.
 
-        Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
+        Raises UnsupportedRegex for too many states, or too many overlaps.
         """
         if len(patterns) == 1 and _is_apart(patterns[0], names):
             alone = frozenset(patterns)
@@ -186,8 +186,8 @@ class Patterns:
         names: list[str],
         may_come: Callable[[frozenset[str]], bool],
     ) -> list[Cell]:
-        """`cells`, from automata. The last pattern leaves no rests that may not come: of two long
-        patterns these may be too large."""
+        """`cells`, by automata. The last pattern leaves no rest that may not come: the rests of two
+        long patterns may be too large."""
         cells: list[tuple[Automaton, tuple[str, ...]]] = []
         for number, pattern in enumerate(patterns, 1):
             may_stay = may_come if number == len(patterns) else _always
@@ -216,7 +216,7 @@ class Patterns:
         ]
 
     def _less(self, one: Automaton, other: Automaton, common: Automaton) -> Automaton:
-        """What one of two automata has alone. common: what both have"""
+        """The difference of two automata. common: their intersection"""
         if common.is_empty:
             return one
         return _EMPTY if common == one else self._counted(one - other)
@@ -224,8 +224,8 @@ class Patterns:
     def _cell_text(
         self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
     ) -> str:
-        """A pattern of the names that match `texts` alone, written by its parts where that would
-        be long."""
+        """The pattern of a cell; if its automaton makes that too long, as an intersection and
+        differences."""
         try:
             return self._text(cell)
         except UnsupportedRegex:

@@ -1,1 +1,1 @@
-"""Owns the first pass over JSON Schemas: what takes the place of their negations."""
+"""The first pass over JSON Schemas: it replaces negations by forms. Begin with `positive`."""

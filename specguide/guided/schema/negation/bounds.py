@@ -1,4 +1,4 @@
-"""Owns the negation of bounds: of numbers, lengths and counts."""
+"""Owns the negation of the bounds of numbers, lengths and counts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TOO_MANY: dict[str, Callable[[str, int], Node]] = {
     "maxItems": lambda path, count: arrays(path, Arrays(min_items=count + 1)),
     "maxProperties": lambda path, count: objects(path, Objects(min_properties=count + 1)),
 }
-"""Keyword → what is beyond its count, at a path."""
+"""Keyword → the node of the values beyond its count, at a path."""
 
 
 def _sized(keyword: str) -> Rule:

@@ -1,4 +1,4 @@
-"""Owns the negation of what is asked inside of arrays and objects."""
+"""Owns the negation of the keywords with subschemas of items and properties."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _properties(negation: Negation, schema: Mapping[str, Json], place: Place) ->
 def _pattern_properties(
     negation: Negation, schema: Mapping[str, Json], place: Place
 ) -> Iterator[Form]:
-    """Objects of failing properties only."""
+    """Objects with failing properties only."""
     for pattern, child in schema["patternProperties"].items():
         failed = negation.failure(child, place / "patternProperties" / pattern)
         yield OnlyMatching(place.path, pattern, failed)
 
 
 def _additional(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """Objects of failing properties that are named nowhere, or with one of them."""
+    """Objects whose properties all are unnamed and fail, or that have one such property."""
     failed = negation.failure(schema["additionalProperties"], place / "additionalProperties")
     names = tuple(schema.get("properties", {}))
     patterns = tuple(schema.get("patternProperties", {}))
@@ -53,13 +53,13 @@ def _additional(negation: Negation, schema: Mapping[str, Json], place: Place) ->
 
 
 def _property_names(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """Objects of forbidden names only."""
+    """Objects with forbidden names only."""
     failed = negation.failure(schema["propertyNames"], place / "propertyNames")
     yield OnlyNames(place, failed)
 
 
 def _dependencies(keyword: str) -> Rule:
-    """Objects that have the property and fail what it asks for."""
+    """Objects that have the property and fail what depends on it."""
 
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         for name, asked in schema[keyword].items():
@@ -77,7 +77,7 @@ def _dependencies(keyword: str) -> Rule:
 
 
 def _prefix(keyword: str) -> Rule:
-    """Arrays whose item at one of the places fails what is asked there."""
+    """Arrays with an item that fails the subschema of its position."""
 
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         for i, child in enumerate(schema[keyword]):

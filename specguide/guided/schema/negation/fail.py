@@ -1,9 +1,8 @@
-"""Owns the negation of a subschema, keyword by keyword: the forms of what fails it.
+"""Owns the negation of a subschema, keyword by keyword: the forms of the values that fail it.
 
-A subschema is a conjunction of keywords, so an instance fails it by failing any one of them.
-Keywords whose failure the core cannot express (`uniqueItems`, some formats …) are left
-out of that choice, which keeps the result on the safe side; a subschema with no other keyword is
-refused.
+A subschema is a conjunction of keywords, so a value fails it by failing any of them. Keywords whose
+failure the core cannot express (`uniqueItems`, some formats …) are left out of that choice, which
+then allows less but nothing wrong. A subschema with no other keyword is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _UNSPOKEN_FORMATS = FORMATS.keys() - FORMATS_AT_MOST.keys()
 
 
 def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
-    """What fails a subschema, as `Document.read` gives it."""
+    """Returns the form of the values that fail a subschema, which `Document.read` returned."""
     if isinstance(schema, bool):
         return not schema
     draft = negation.document.draft
@@ -59,10 +58,10 @@ def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
 
 
 def _is_unspoken(keyword: str, schema: Mapping[str, Json], negation: Negation) -> bool:
-    """Whether the core has no words for what fails the keyword."""
+    """Whether the core cannot express the values that fail the keyword."""
     if keyword == "format":
         return negation.document.asserted_format(schema) in _UNSPOKEN_FORMATS
-    if keyword == "multipleOf":  # what is no multiple of 0.1 is no integer, for one
+    if keyword == "multipleOf":  # e.g. to be no multiple of 0.1 does not mean to be no integer
         return exact(schema[keyword]).numerator == 1 != exact(schema[keyword])
     return keyword in _ASSERTIONS_ONLY
 
@@ -104,7 +103,7 @@ def _multiple(negation: Negation, schema: Mapping[str, Json], place: Place) -> I
 
 
 def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """What meets the condition and fails `then`, or fails the condition and `else`."""
+    """Values that meet the condition and fail `then`, or fail the condition and `else`."""
     if "then" in schema:
         met = negation.given(schema["if"], place / "if")
         yield Every(place.path, (met, negation.failure(schema["then"], place / "then")))
@@ -119,7 +118,7 @@ def _all_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Ite
 
 
 def _none_of(keyword: str) -> Rule:
-    """What fits none of them."""
+    """Values that fail all the subschemas."""
 
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         children = enumerate(schema[keyword])
@@ -130,7 +129,7 @@ def _none_of(keyword: str) -> Rule:
 
 
 def _one_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """What fits none of them, or two of them."""
+    """Values that fail all the subschemas, or meet two."""
     yield from _none_of("oneOf")(negation, schema, place)
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     if len(branches) > _MAX_PAIRED:
@@ -149,7 +148,7 @@ def _ref(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterat
 
 
 def _dynamic(keyword: str) -> Rule:
-    """What fails what it means on every way."""
+    """Values that fail the target, if it is the same in every dynamic scope."""
 
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         try:
@@ -190,4 +189,4 @@ _DRAFTS = {
     "dependentSchemas": range(2019, 2021),
     "prefixItems": range(2020, 2021),
 }
-"""In which drafts a keyword says something: elsewhere it cannot be failed."""
+"""The drafts that have a keyword: in others it is ignored, and nothing fails it."""

@@ -1,9 +1,9 @@
-"""Owns what stands in a schema for its negations: forms, which say in positive words what fails a
+"""Owns forms, which replace the negations in a schema: descriptions of the values that fail a
 subschema.
 
-Where a core node says it, the form is that node. Other forms hold subschemas that are not in the
-core yet. Whether the core can say a form is found when it is lowered; so a form that may be refused
-has beside it what to do then.
+A form that the core can express at once is a core node. Other forms contain subschemas that are not
+lowered yet. Only lowering finds out whether the core can express a form, so a form that may be
+refused includes what to do in that case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specguide.guided.schema.json_values import Json
 @quick
 @dataclass(frozen=True)
 class Given:
-    """The instances of a subschema as it was given."""
+    """The instances of a subschema of the user's schema."""
 
     schema: Json
     place: Place
@@ -30,7 +30,7 @@ class Given:
 @quick
 @dataclass(frozen=True)
 class Refused:
-    """What cannot be said at all, and why."""
+    """Values that the core cannot express, with the error that says why."""
 
     error: InvalidGuide
 
@@ -38,7 +38,7 @@ class Refused:
 @quick
 @dataclass(frozen=True)
 class Way:
-    """The ways to fail one keyword. The first that is refused ends them."""
+    """The ways to fail one keyword. Those behind a refused one are dropped."""
 
     keyword: str
     forms: tuple[Form, ...]
@@ -47,13 +47,13 @@ class Way:
 @quick
 @dataclass(frozen=True)
 class Failure:
-    """What fails a subschema, which is a conjunction of keywords: what fails one of them at least.
+    """The values that fail a subschema: they fail at least one of its keywords.
 
-    path:     its JSON pointer
-    ways:     a choice; those that are refused are left out of it
-    unspoken: why other keywords are left out of the choice
+    path:     the subschema's JSON pointer
+    ways:     a choice; refused ones are dropped from it
+    unspoken: the errors of keywords without a way
 
-    Where something is left out and the rest tells values by their types alone, all is refused.
+    If something is dropped, and the rest constrains only types, the whole form is refused.
     """
 
     path: str
@@ -64,7 +64,7 @@ class Failure:
 @quick
 @dataclass(frozen=True)
 class FailedReference:
-    """What fails a subschema that is referred to. path: of the reference; target: of the
+    """The values that fail a referenced subschema. path: of the reference; target: of the
     subschema"""
 
     path: str
@@ -74,7 +74,7 @@ class FailedReference:
 @quick
 @dataclass(frozen=True)
 class Every:
-    """Instances of all the parts."""
+    """The conjunction of the parts."""
 
     path: str
     parts: tuple[Form, ...]
@@ -83,7 +83,7 @@ class Every:
 @quick
 @dataclass(frozen=True)
 class Choice:
-    """Instances of any of the parts."""
+    """The disjunction of the parts."""
 
     path: str
     parts: tuple[Form, ...]
@@ -92,7 +92,7 @@ class Choice:
 @quick
 @dataclass(frozen=True)
 class OtherWords:
-    """Any string but some. keyword: that lists them"""
+    """Every string except some words. keyword: the one that lists them"""
 
     path: str
     keyword: str
@@ -102,7 +102,7 @@ class OtherWords:
 @quick
 @dataclass(frozen=True)
 class OtherStrings:
-    """Any string that a pattern does not match."""
+    """Every string that a pattern does not match."""
 
     path: str
     pattern: str
@@ -111,7 +111,7 @@ class OtherStrings:
 @quick
 @dataclass(frozen=True)
 class WithProperty:
-    """Objects that have a property of this form."""
+    """Objects with a property `name` of this form."""
 
     path: str
     name: str
@@ -121,7 +121,8 @@ class WithProperty:
 @quick
 @dataclass(frozen=True)
 class OnlyMatching:
-    """Objects of properties of this form alone, one at least, whose names a pattern matches."""
+    """Objects with one or more properties, all of this form and with names that a pattern
+    matches."""
 
     path: str
     pattern: str
@@ -131,8 +132,8 @@ class OnlyMatching:
 @quick
 @dataclass(frozen=True)
 class OnlyUnnamed:
-    """Objects of properties of this form alone, one at least, which have none of the names, and
-    which no pattern matches."""
+    """Objects with one or more properties, all of this form, and with names that neither are among
+    `names` nor match a pattern."""
 
     path: str
     names: tuple[str, ...]
@@ -143,8 +144,8 @@ class OnlyUnnamed:
 @quick
 @dataclass(frozen=True)
 class WithUnnamed:
-    """Objects that have a property of this form, which is none of the names, and which no pattern
-    matches."""
+    """Objects with a property of this form, whose name neither is among `names` nor matches a
+    pattern."""
 
     path: str
     names: tuple[str, ...]
@@ -155,7 +156,7 @@ class WithUnnamed:
 @quick
 @dataclass(frozen=True)
 class OnlyNames:
-    """Objects of properties alone, one at least, whose names are of this form."""
+    """Objects with one or more properties, whose names are all of this form."""
 
     place: Place
     form: Form
@@ -164,7 +165,7 @@ class OnlyNames:
 @quick
 @dataclass(frozen=True)
 class WithItem:
-    """Arrays whose item at `index` is of this form."""
+    """Arrays with an item of this form at `index`."""
 
     path: str
     index: int
@@ -174,7 +175,7 @@ class WithItem:
 @quick
 @dataclass(frozen=True)
 class OnlyItems:
-    """Arrays whose items are all of this form."""
+    """Arrays with only items of this form."""
 
     path: str
     form: Form
@@ -183,8 +184,8 @@ class OnlyItems:
 @quick
 @dataclass(frozen=True)
 class Branch:
-    """The instances of one branch of a `oneOf` that fail its rivals: those with which it may share
-    instances."""
+    """The instances of one branch of a `oneOf` that fail its rivals, the branches that may have
+    instances in common with it."""
 
     given: Given
     failed_rivals: tuple[Form, ...]
@@ -193,8 +194,9 @@ class Branch:
 @quick
 @dataclass(frozen=True)
 class Conditional:
-    """What meets a condition and `then`, or fails it and meets `otherwise`. Where its failure is
-    refused, what meets both stands for that: right whether or not the condition holds."""
+    """The values that meet a condition and `then`, or fail it and meet `otherwise`. Where the
+    condition's failure is refused, the latter become the values that meet both `then` and
+    `otherwise`, which need no condition."""
 
     path: str
     condition: Given
@@ -208,4 +210,4 @@ Form: TypeAlias = (
     " | OtherStrings | WithProperty | OnlyMatching | OnlyUnnamed | WithUnnamed | OnlyNames"
     " | WithItem | OnlyItems | Branch | Conditional"
 )
-"""A core node, or one of the forms here; True stands for any value, False for none."""
+"""A core node, or one of the forms above; True allows every value, False none."""

@@ -1,4 +1,4 @@
-"""Owns what rules that negate a keyword are given: the negations of one document."""
+"""Owns the interface that the rules for keywords use: the negations of one document."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from specguide.guided.schema.negation.forms import Form, Given
 
 
 class Negation(Protocol):
-    """The negation of parts of one document."""
+    """Makes the negations of one document."""
 
     document: Document
     comparison: Comparison
 
     def failure(self, schema: Json, place: Place) -> Form:
-        """What fails a subschema."""
+        """Returns the form of the values that fail a subschema."""
         ...
 
     def failed_reference(self, reference: str, place: Place) -> Form:
-        """What fails the subschema that a `$ref` at `place` points to."""
+        """Returns the form of the values that fail the target of a `$ref` at `place`."""
         ...
 
     def given(self, schema: Json, place: Place) -> Given:
-        """What fits a subschema."""
+        """Returns the form of a subschema's instances."""
         ...
 
     def required_beside(self, place: Place) -> frozenset[str]:
-        """Properties that objects have by what always holds along with the subschema there."""
+        """Returns the properties that subschemas around the one at `place` require of the same
+        object."""
         ...
 
 
 Rule: TypeAlias = Callable[[Negation, Mapping[str, Json], Place], Iterator[Form]]
-"""The ways to fail one keyword of a subschema at a place."""
+"""Yields the ways to fail one keyword of a subschema at a place."""

@@ -1,5 +1,5 @@
-"""Owns the rewriting of `oneOf`: a choice of its branches, each without the instances of those that
-it may share some with."""
+"""Owns the rewriting of `oneOf`: a choice of its branches, each without the instances of the
+branches that may overlap with it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from specguide.guided.schema.negation.negation import Negation
 from specguide.guided.schema.topics import allowed_types, takes_all
 
 _Rival: TypeAlias = tuple[Located, bool]
-"""A branch, and whether it shares no name of a property with the one whose rival it is."""
+"""A branch that may overlap with another, and whether the two have no property name in common."""
 
 
 def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """The forms of what fits one branch of a subschema's `oneOf` and no other."""
+    """Yields forms whose conjunction means: an instance of exactly one branch of the `oneOf`."""
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     plain = [_meant(negation, *branch) for branch in branches]
     types = frozenset(
@@ -47,22 +47,22 @@ def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> 
 
 
 def _failed(negation: Negation, path: str, rivals: Iterable[_Rival]) -> Iterator[Form]:
-    """What fails the rivals of the branch at a path. One property fails all those that share but
-    the object without any."""
+    """The forms of the values that fail the rivals of the branch at a path. An object with any
+    property fails all rivals that have no property name in common with the branch."""
     yield from (negation.failure(*rival) for rival, is_named_apart in rivals if not is_named_apart)
     if any(is_named_apart for _, is_named_apart in rivals):
         yield Node(path, Kinds(objects=Objects(min_properties=1)))
 
 
 def _meant(negation: Negation, schema: Json, place: Place) -> Json:
-    """A branch, or what it refers to if it says nothing else."""
+    """A branch; if it is only a reference, its target."""
     spend(2)
     if not isinstance(schema, Mapping) or schema.keys() != {"$ref"}:
         return schema
     try:
         negation.document.check(schema, place)
         return negation.document.resolve(schema["$ref"], place)[0]
-    except InvalidGuide:  # which is said elsewhere
+    except InvalidGuide:  # lowering reports it
         return schema
 
 
@@ -73,7 +73,7 @@ def _pairs(
     branches: list[Located],
     types: frozenset[str],
 ) -> Iterator[tuple[Located, Located, frozenset[str]]]:
-    """The pairs of branches that may share instances of some types, and of which."""
+    """The pairs of branches that may overlap, and the types of their common instances."""
     beside = {
         keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")
     }

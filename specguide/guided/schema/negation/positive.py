@@ -1,8 +1,9 @@
-"""Owns the first pass: a JSON Schema without its negations, in whose place there are forms.
+"""Owns the first pass: a JSON Schema with forms in place of its negations.
 
-Negations are not in `not` alone: what fails the condition holds with `else`, what fits one branch
-of a `oneOf` fails its rivals, and the items beyond `maxContains` fail `contains`. The pass follows
-the schema wherever it may be lowered. It refuses nothing: what cannot be negated may not matter.
+Not only `not` negates: `else` holds for values that fail the condition, an instance of one branch
+of a `oneOf` fails the others, and the items beyond `maxContains` fail `contains`. The pass visits
+every subschema that may be lowered. It raises no error for what cannot be negated, since that may
+not be needed.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _STEPS_A_SUBSCHEMA = 10
 class PositiveSchema:
     """A JSON Schema without negations.
 
-    document: the schema as it was given
-    forms:    by the JSON pointer of a subschema and a keyword, what stands for that keyword; all
-              of them hold
-    failures: by the JSON pointer of a subschema, what fails it, as far as that is asked anywhere
+    document: the user's schema
+    forms:    by JSON pointer of a subschema and a keyword: forms whose conjunction replaces the
+              keyword
+    failures: by JSON pointer of a subschema: the form of the values that fail it, if needed
     """
 
     document: Document
@@ -51,10 +52,10 @@ class PositiveSchema:
 
 
 def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> PositiveSchema:
-    """The schema with forms in place of its negations.
+    """Returns the schema with forms in place of its negations.
 
-    Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and where a
-    reference leads back to itself; and InvalidGuide for an `$id` that is no URI.
+    Raises UnsupportedGuide for draft 3, for documents of different drafts and for a reference that
+    leads back to itself; InvalidGuide for an `$id` that is no URI.
     """
     document = Document(schema, reading)
     check_references(document)
@@ -65,27 +66,27 @@ def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> Positi
 
 
 def _may_negate(schema: JsonSchema) -> bool:
-    """False for a schema in which no keyword is of those that negate something."""
+    """Whether a keyword that negates may occur in a schema."""
     text = json.dumps(schema)
     spend(len(text) // 256)
     return any(f'"{keyword}"' in text for keyword in _RULES)
 
 
 class _Negations:
-    """The negations of one document, each made once."""
+    """Makes the negations of one document, each once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.comparison = Comparison(document, Instances(document))
         self.forms: dict[tuple[str, str], tuple[Form, ...]] = {}
         self.failures: dict[str, Form] = {}
-        self._required: dict[str, frozenset[str]] = {}  # what holds beside a subschema, by its path
+        self._required: dict[str, frozenset[str]] = {}  # see required_beside, by path
         self._to_reach: list[Given] = [Given(document.root, document.start)]
         self._to_fail: list[Given] = []
         self._without: set[int] = set()
 
     def follow(self) -> None:
-        """Makes the forms of all that the schema leads to."""
+        """Makes the forms of all subschemas that the root leads to."""
         self._without = self._without_negation()
         while self._to_reach or self._to_fail:
             if self._to_fail:
@@ -96,13 +97,13 @@ class _Negations:
                 self._reach(found.schema, found.place)
 
     def given(self, schema: Json, place: Place) -> Given:
-        """What fits a subschema, whose own negations are to be found, too."""
+        """Returns the form of a subschema's instances, and notes to visit the subschema."""
         found = Given(schema, place)
         self._to_reach.append(found)
         return found
 
     def failure(self, schema: Json, place: Place) -> Form:
-        """What fails a subschema."""
+        """Returns the form of the values that fail a subschema."""
         if place.path not in self.failures:
             spend(_STEPS_A_SUBSCHEMA)
             try:
@@ -113,7 +114,7 @@ class _Negations:
         return self.failures[place.path]
 
     def failed_reference(self, reference: str, place: Place) -> Form:
-        """What fails the subschema that a `$ref` at `place` points to."""
+        """Returns the form of the values that fail the target of a `$ref` at `place`."""
         try:
             schema, found = self.document.resolve(reference, place)
         except InvalidGuide as error:
@@ -122,9 +123,9 @@ class _Negations:
         return FailedReference(place.path, found.path)
 
     def _reach(self, schema: Json, place: Place, required: frozenset[str] = frozenset()) -> None:
-        """Makes the forms of a subschema and of those inside, anew where it is reached in two ways.
+        """Makes the forms of a subschema and of those in it; again if it is reached another way.
 
-        required: properties that objects have by what always holds along with it on this way
+        required: properties that the subschemas around it require of the same object
         """
         if isinstance(schema, bool) or id(schema) in self._without:
             return
@@ -133,7 +134,7 @@ class _Negations:
             return
         self._required[place.path] = required if known is None else known & required
         spend(_STEPS_A_SUBSCHEMA)
-        with suppress(InvalidGuide):  # a wrong shape, which is refused when it is lowered
+        with suppress(InvalidGuide):  # a wrong shape, which lowering reports
             self.document.check(schema, place)
             self._reach_parts(schema, self.document.enter(schema, place))
 
@@ -141,7 +142,7 @@ class _Negations:
         return self._required.get(place.path, frozenset())
 
     def _required_by(self, schema: Mapping[str, Json], place: Place) -> frozenset[str]:
-        """Properties that objects have which fit a subschema, and what holds along with it."""
+        """The properties that a subschema and its conjuncts require."""
         names = set(self.required_beside(place))
         with suppress(InvalidGuide):
             for one, _ in self.comparison.conjuncts((schema, place)):
@@ -154,7 +155,7 @@ class _Negations:
             if self.document.draft <= 7:
                 return
         for keyword in schema.keys() & DYNAMIC:
-            with suppress(InvalidGuide):  # it is refused when it is lowered
+            with suppress(InvalidGuide):  # lowering raises it
                 there = self.document.static_reference(keyword, schema[keyword], place)
                 self._follow_reference(*there)
         for keyword in _RULES:
@@ -168,7 +169,8 @@ class _Negations:
                     self._reach(child, Place(place.path + step, place.base), beside)
 
     def _without_negation(self) -> set[int]:
-        """Subschemas, by id, that have no negation and lead to none, by references neither."""
+        """The ids of subschemas that neither negate nor lead, by references either, to one that
+        does."""
         known = {id(schema) for schema, _, _ in self.document.indexed}
         users: dict[int, list[int]] = {}
         leading: set[int] = set()
@@ -187,7 +189,7 @@ class _Negations:
         return known - leading
 
     def _target(self, schema: Mapping[str, Json], place: Place) -> Json:
-        """What its `$ref` points to; None for nothing, which is refused when it is lowered."""
+        """The target of a subschema's `$ref`; None for an invalid one, which lowering reports."""
         try:
             is_reference = isinstance(schema["$ref"], str)
             return self.document.resolve(schema["$ref"], place)[0] if is_reference else None
@@ -195,11 +197,11 @@ class _Negations:
             return None
 
     def _follow_reference(self, reference: str, place: Place) -> None:
-        with suppress(InvalidGuide):  # it is refused when it is lowered
+        with suppress(InvalidGuide):  # lowering raises it
             self.given(*self.document.resolve(reference, place))
 
     def _forms(self, keyword: str, schema: Mapping[str, Json], place: Place) -> tuple[Form, ...]:
-        """What stands for a keyword."""
+        """The forms that replace a keyword."""
         try:
             with at_work(keyword, place.path):
                 return tuple(_RULES[keyword](self, schema, place))
@@ -220,7 +222,7 @@ def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterato
 
 
 def _max_contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """What an array's items are beyond those that `contains` asks for."""
+    """The items of an array beyond `maxContains`: they fail `contains`."""
     if "contains" in schema:
         yield negation.failure(schema["contains"], place / "contains")
 

@@ -1,4 +1,4 @@
-"""Owns the negation of listed values: the forms of what is none of them, type by type."""
+"""Owns the negation of enumerated values, type by type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from specguide.guided.schema.negation.forms import (
 
 
 def other_values(values: Sequence[Json], path: str, keyword: str = "const") -> Iterator[Form]:
-    """What is none of the values, which `keyword` lists."""
+    """Yields the forms of all values except those that `keyword` lists."""
     spend(8 + 4 * len(values))
     found: dict[str, list[Json]] = {
         name: [value for value in values if json_type(value) == name] for name in TYPES
@@ -54,7 +54,7 @@ def _other_numbers(values: list[Number], path: str) -> Iterator[Form]:
 
 
 def _other_arrays(value: list[Json], path: str) -> Iterator[Form]:
-    """Arrays that are shorter or longer, or have another item somewhere."""
+    """Arrays that are shorter or longer, or differ in an item."""
     if value:
         yield arrays(path, Arrays(max_items=len(value) - 1))
     yield arrays(path, Arrays(min_items=len(value) + 1))
@@ -63,7 +63,7 @@ def _other_arrays(value: list[Json], path: str) -> Iterator[Form]:
 
 
 def _other_objects(value: dict[str, Json], path: str) -> Iterator[Form]:
-    """Objects that lack a property or have another value in its place."""
+    """Objects that lack a property or differ in its value."""
     if not value:
         yield objects(path, Objects(min_properties=1))
     for name, item in value.items():

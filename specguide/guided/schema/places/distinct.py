@@ -1,8 +1,9 @@
-"""Owns the places of a core schema at which arrays of distinct items may stand.
+"""Owns the places of a core schema at which arrays of distinct items may occur.
 
-No grammar compares an array's items, so a guard follows the text beside the matcher
-(`csrc/backends/distinct_matcher.h`). It knows a place by the way to it alone: by names and
-indices. Where several subschemas may hold there, of a choice, the items differ if one asks so.
+No grammar can compare an array's items, so a guard follows the text beside the matcher
+(`csrc/backends/distinct_matcher.h`). The guard identifies a place by the path to it, of names and
+indices. Where a choice allows several subschemas at a place, its items are distinct if one of them
+requires it.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _MAX_PLACES = 2_000
 
 
 def distinct_places(schema: CoreSchema) -> list[dict[str, Json]]:
-    """What KnownItems has of each place, the first that of the whole text; none where no items must
-    differ.
+    """Returns the fields of KnownItems for each place, beginning with that of the whole text; []
+    for a schema without distinct items.
 
-    Raises UnsupportedGuide where there are too many, or items could be used up before their array
-    is long enough.
+    Raises UnsupportedGuide for too many places, and where an array may run out of distinct items
+    before it is long enough.
     """
     if not any(_asks(core) for core in all_nodes(schema)):
         return []
@@ -57,7 +58,7 @@ def _asks(node: Node) -> bool:
 
 
 class _Places:
-    """A place is a set of nodes of which some may hold there, and at most all."""
+    """Numbers the places: sets of nodes that may apply to one value."""
 
     def __init__(self, schema: CoreSchema) -> None:
         self.found: list[dict[str, Json]] = []
@@ -72,8 +73,8 @@ class _Places:
             self.found.append(self._described(self._to_describe[len(self.found)]))
 
     def _number(self, cores: Iterable[Core]) -> int:
-        """The number of the place where these cores may hold; -1 where no items within must
-        differ."""
+        """The number of the place to which these cores may apply; -1 where it has no distinct
+        items inside."""
         cores = list(cores)
         if self._asking.isdisjoint(map(id, cores)):
             return -1
@@ -90,8 +91,8 @@ class _Places:
         return self._numbers[key]
 
     def _holding(self, cores: Iterable[Core]) -> list[Node]:
-        """The nodes that hold, or may, with all that they lead to at the same value. Those are left
-        out that do nothing but lead to others, so that one definition is one place."""
+        """The nodes that may apply to a value, with all that they lead to. Nodes that only lead to
+        others are left out, so that a definition makes one place."""
         found: dict[int, Node] = {}
         todo = list(cores)
         while todo:
@@ -136,7 +137,7 @@ class _Places:
         }
 
     def _members(self, objects: list[Objects], dicts: list[dict[str, Json]]) -> dict[str, Json]:
-        """What is known of an object's values; of some objects the values are listed."""
+        """The places of an object's properties. dicts: enumerated objects"""
         names = dict.fromkeys(
             name for one in (*(one.properties for one in objects), *dicts) for name in one
         )
@@ -158,7 +159,7 @@ class _Places:
         }
 
     def _listed(self, parts: Iterable[list[Json]]) -> list[Core]:
-        """The arrays and objects of some lists as one node, the same for the same ones."""
+        """The arrays and objects in some lists as one node; the same node for equal ones."""
         found = [one for part in parts for one in part if isinstance(one, (list, dict))]
         if not found:
             return []
@@ -166,9 +167,9 @@ class _Places:
         return [self._of_values.setdefault(tuple(map(value_key, found)), node)]
 
     def _room(self, path: str, told: list[Arrays], has_lists: bool) -> str:
-        """How many values items may have: "FREE", "ENDLESS" or "FEW".
+        """The number of values that items may have: "FREE", "ENDLESS" or "FEW".
 
-        has_lists: some arrays are listed
+        has_lists: some arrays are enumerated
         """
         for one in told:
             self._check_enough(path, one)
@@ -180,16 +181,16 @@ class _Places:
         return "ENDLESS" if is_endless else "FEW"
 
     def _spare(self, told: list[Arrays], lists: list[list[Json]]) -> int:
-        """Characters of as many items as an array needs, were each the longest text that is told of
-        an item or of a part of one."""
+        """The number of items that an array needs, times the length of the longest text that an
+        item or a part of one lists, in characters."""
         num_needed = max((one.min_items or 1 for one in told), default=1)
         todo = [item for one in told for item in (*one.prefix, one.rest)]
         todo += self._listed([lists])
         return num_needed * max(map(longest_told, walk(todo, self._definitions)), default=0)
 
     def _check_listed(self, asking: Node) -> None:
-        """Raises UnsupportedGuide where an array must be a listed one, too: which items those may
-        have hangs on their places, of which nothing is known here."""
+        """Raises UnsupportedGuide for an array that must also be one of several enumerated ones:
+        their items depend on the position, which is not followed here."""
         if asking.all_of or asking.any_of:
             values = (value for node in self._holding([asking]) for value in node.values or ())
             if any(isinstance(value, list) and len(value) > 1 for value in values):
@@ -212,7 +213,7 @@ class _Places:
             raise refuse("uniqueItems", path, f"there may be no {least} different items")
 
     def _is_new(self, item: Core, before: Iterable[Core]) -> bool:
-        """Whether an item repeats none of those before it, or need not, whatever of it there is."""
+        """Whether an item can always differ from those before it, however it begins."""
         return always_goes_on(item) or all(self._clashes.apart(item, one) for one in before)
 
     def _count(self, core: Core) -> int:
@@ -220,19 +221,19 @@ class _Places:
 
 
 def _counted(asked: Arrays) -> Arrays:
-    """The arrays; where `max_items` leaves no room behind `prefix`, their `rest` is False."""
+    """The arrays, with `rest` False if `max_items` allows no items after `prefix`."""
     is_full = asked.max_items is not None and asked.max_items <= len(asked.prefix)
     return replace(asked, rest=False) if is_full else asked
 
 
 def _once_if_alike(arrays: Iterable[Arrays]) -> list[Arrays]:
-    """The arrays; one of them where all ask the same."""
+    """The arrays; only one of them if all are equal."""
     found = list(arrays)
     return found[:1] if all(one == found[0] for one in found) else found
 
 
 def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
-    """Raises UnsupportedGuide where a listed array that may stand there has an item twice."""
+    """Raises UnsupportedGuide for an enumerated array in which an item occurs twice."""
     if any(len({value_key(item) for item in one}) < len(one) for one in lists):
         raise refuse(
             "uniqueItems",
@@ -242,7 +243,7 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
 
 
 def _asking(schema: CoreSchema) -> set[int]:
-    """Nodes, by id, that ask for distinct items somewhere, or lead to one that does."""
+    """The ids of nodes that require distinct items, or lead to a node that does."""
     users: dict[int, list[int]] = {}
     found: list[int] = []
     for node in all_nodes(schema):

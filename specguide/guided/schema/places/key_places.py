@@ -1,11 +1,10 @@
 """Owns what a guard must know of a core schema whose objects have their keys in any order.
 
-No grammar of a few rules remembers which keys have come, so a guard follows the text beside the
-matcher (`csrc/backends/key_matcher.h`): no key comes twice, and those that are required all come.
-It knows a place by the way to it alone: by names and indices. Where several objects may stand
-there, of a choice, the keys that have come tell it which of them are still possible, and it asks
-for what all of these ask for. The keys by which an object is told from the others there, the
-grammar must ask for itself: it tracks them.
+A small grammar cannot remember which keys have come, so a guard follows the text beside the matcher
+(`csrc/backends/key_matcher.h`): no key comes twice, and all required keys come. The guard
+identifies a place by the path to it, of names and indices. Where a choice allows several objects at
+a place, the keys so far tell which of them are still possible, and the guard requires what all of
+these require. Keys that distinguish an object from the others there are tracked by the grammar.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _MAX_OPTIONS = 64
 
 
 def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
-    """The schema with what its grammar must track, and the fields of native.KeyPlace for each
-    place, the first that of the whole text.
+    """Returns the schema with what its grammar must track, and the fields of native.KeyPlace for
+    each place, beginning with that of the whole text.
 
-    What has no instance is taken out: no ends are known of such a grammar, and what must contain
-    itself would never end. Raises UnsupportedGuide where objects at one place cannot be told
-    apart, NoInstance where no value fits.
+    Parts without an instance are removed: the shortest ends of such a grammar are unknown, and what
+    must contain itself would never end. Raises UnsupportedGuide where the objects of a place cannot
+    be distinguished, NoInstance where the schema has no instance.
     """
     written = prune(spread(schema))
     found = _Places(written)
@@ -51,7 +50,7 @@ def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
 
 @dataclass(frozen=True)
 class _Option:
-    """What one kind of object that a place allows asks of its keys; see native.KeyOption."""
+    """The constraints of the keys of one object that a place allows; see native.KeyOption."""
 
     allowed: frozenset[str]
     required: frozenset[str]
@@ -70,7 +69,7 @@ class _Option:
 
 
 class _Places:
-    """A place is a set of nodes of which some may hold there; True is none of them."""
+    """Numbers the places: sets of nodes that may apply to one value, without True."""
 
     def __init__(self, schema: CoreSchema) -> None:
         self.described: list[dict[str, Json]] = []
@@ -83,7 +82,7 @@ class _Places:
             self.described.append(self._description(*self._to_describe[len(self.described)]))
 
     def _number(self, cores: Iterable[Core]) -> int:
-        """The number of the place where these cores may hold; -1 where anything may."""
+        """The number of the place to which these cores may apply; -1 where any value is allowed."""
         nodes, takes_any = self._holding(cores)
         key = frozenset(map(id, nodes)), takes_any
         if self._to_describe and not any(map(_holds_more, nodes)):
@@ -99,7 +98,7 @@ class _Places:
         return self._numbers[key]
 
     def _holding(self, cores: Iterable[Core]) -> tuple[list[Node], bool]:
-        """The nodes that may hold, behind choices and references, and whether anything may."""
+        """The nodes that may apply, behind choices and references; whether any value is allowed."""
         found: dict[int, Node] = {}
         takes_any = False
         todo = list(cores)
@@ -146,7 +145,7 @@ class _Places:
         return [one for one in dict.fromkeys(found) if one.required <= one.allowed]
 
     def _track(self, nodes: list[Node], names: list[str], takes_any: bool) -> None:
-        """Adds what tells the objects of a place apart."""
+        """Notes the keys that distinguish the objects of a place."""
         options = self._options([node.kinds.objects for node in nodes], names, takes_any)
         if len(options) > _MAX_OPTIONS:
             why = f"in any order, {len(options)} kinds of objects cannot be told apart"
@@ -154,7 +153,7 @@ class _Places:
         for node in nodes if len(options) > 1 else ():
             own = _option(node.kinds.objects, names)
             if not own.required <= own.allowed:
-                continue  # there is no such object
+                continue  # it has no instance
             told = _telling(own, options)
             before = self.tracked.get(id(node.kinds.objects), Tracked())
             tracked = Tracked(
@@ -180,8 +179,8 @@ def _option(asked: Objects, names: Iterable[str]) -> _Option:
 
 
 def _telling(own: _Option, options: list[_Option]) -> list[str]:
-    """Required keys of an object: where they have come, all objects that are still possible ask
-    for all others."""
+    """Required keys of an object: once they have come, all objects that are still possible require
+    its other required keys."""
     told: list[str] = []
     possible = options
     while True:
@@ -196,14 +195,14 @@ def _telling(own: _Option, options: list[_Option]) -> list[str]:
 
 
 def _is_counted(own: _Option, options: list[_Option], told: list[str]) -> bool:
-    """Whether the number of keys hangs on which of the objects it is."""
+    """Whether the allowed number of keys depends on the object."""
     possible = [one for one in options if one.allowed.issuperset(told)]
     is_least = own.least > len(own.required) and any(one.least < own.least for one in possible)
     return is_least or any(one.most != own.most for one in options)
 
 
 def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None:
-    """Raises UnsupportedGuide where a grammar cannot see to it."""
+    """Raises UnsupportedGuide where a grammar cannot enforce it."""
     asked = node.kinds.objects
     if len(tracked.names) > MAX_TRACKED:
         why = (
@@ -232,7 +231,7 @@ def _named(asked: Objects) -> Iterable[str]:
 
 
 def _spelt(name: str) -> str:
-    """A key as grammars have it written."""
+    """A key as it is written in a grammar."""
     return json.dumps(name, ensure_ascii=False)
 
 

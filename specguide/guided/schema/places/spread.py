@@ -1,4 +1,4 @@
-"""Owns the pass that writes out the objects that a core schema lists."""
+"""Owns the pass that writes out the objects that a core schema enumerates."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from specguide.guided.schema.json_values import Json
 
 
 def spread(schema: CoreSchema) -> CoreSchema:
-    """The schema with listed objects written out, property by property, so that their properties
-    may come in any order, too. Nodes that are shared stay shared."""
+    """Returns the schema with enumerated objects written out, property by property, so that their
+    keys may come in any order. Shared nodes stay shared."""
     spreading = _Spreading()
     definitions = {name: spreading.of(core) for name, core in schema.definitions.items()}
     return replace(schema, root=spreading.of(schema.root), definitions=definitions)
 
 
 class _Spreading:
-    """Writes nodes out, each once."""
+    """Writes out nodes, each once."""
 
     def __init__(self) -> None:
         self._known: dict[int, Core] = {}

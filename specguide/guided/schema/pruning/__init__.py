@@ -1,4 +1,4 @@
-"""The fourth pass: what has no instance is taken out.
+"""The fourth pass: it removes what has no instance.
 
-Begin with `prune`. Where nothing is left of a whole schema, `contradiction` and `no_value` say why.
+Begin with `prune`. If nothing is left of a schema, `contradiction` and `no_value` say why.
 """

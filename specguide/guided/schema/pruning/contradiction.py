@@ -1,5 +1,4 @@
-"""Owns what is said of a schema that no value fits: which keywords contradict each other, and
-where."""
+"""Owns the reason why a schema has no instance: which keywords contradict each other, and where."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _BOUNDS = {
     "array": ("arrays", ("minItems",), ("maxItems",)),
     "object": ("objects", ("minProperties",), ("maxProperties",)),
 }
-"""By type, the field of Kinds that has its bounds, the keywords of lower and of upper ones."""
+"""Type → its field of Kinds, the keywords of lower bounds and those of upper bounds."""
 _KEYWORDS = {
     "number": ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
     "string": ("format", "pattern", "minLength", "maxLength"),
@@ -33,10 +32,10 @@ _KEYWORDS = {
 
 
 def no_instance(core: CoreSchema, schema: JsonSchema) -> NoInstance:
-    """The error for a schema without instances; it says what cannot hold at once, where that is
-    plain.
+    """Returns the error for a schema without instances; it names the keywords that contradict each
+    other, if they are found.
 
-    core: its core
+    core: the schema's core
     """
     why = None
     with suppress(UnsupportedGuide, RecursionError), at_most(_MOST_STEPS):
@@ -45,13 +44,14 @@ def no_instance(core: CoreSchema, schema: JsonSchema) -> NoInstance:
 
 
 class _Search:
-    """The looking through what holds at once, from a schema's root to what its values must have."""
+    """Searches conjunctions for a contradiction, from the root to items and properties that an
+    instance must have."""
 
     def __init__(self, definitions: Mapping[str, Core], schema: JsonSchema) -> None:
         self._definitions, self._schema = definitions, schema
 
     def found(self, cores: list[Core], depth: int) -> str | None:
-        """The contradiction among nodes that no value fits together."""
+        """Returns the contradiction in a conjunction without an instance; None for none found."""
         atoms = list(self._atoms(cores))
         types = allowed(atoms)
         for one, other in combinations([atom for atom in atoms if atom.kinds.types], 2):
@@ -64,7 +64,7 @@ class _Search:
         return self._of_bounds(name, atoms) or self._inside(name, atoms, depth)
 
     def _atoms(self, cores: list[Core]) -> Iterator[Node]:
-        """All that holds at once, but for choices."""
+        """All nodes of a conjunction, except the options of choices."""
         seen: set[int] = set()
         todo = list(cores)[::-1]
         while todo:
@@ -79,7 +79,7 @@ class _Search:
                 todo.append(self._definitions[core.ref])
 
     def _of_bounds(self, name: str, atoms: list[Node]) -> str | None:
-        """A lower bound that is above an upper one."""
+        """A lower bound that exceeds an upper bound."""
         if name not in _BOUNDS:
             return None
         kind, lower, upper = _BOUNDS[name]
@@ -95,8 +95,8 @@ class _Search:
         return None
 
     def _inside(self, name: str, atoms: list[Node], depth: int) -> str | None:
-        """What no string or number has at once; or the contradiction in an item or a property that
-        must be there."""
+        """The keywords that no string or number meets; or the contradiction in an item or a
+        property that an instance must have."""
         if name in _KEYWORDS:
             said = [(keyword, atom) for keyword in _KEYWORDS[name] for atom in atoms]
             said = [one for one in said if self._is_said(*one)]
@@ -109,7 +109,7 @@ class _Search:
         return None
 
     def _required(self, name: str, atoms: list[Node]) -> Iterator[tuple[str, Core]]:
-        """Each item or property that must be there, and what is asked of it."""
+        """Each item or property that an instance must have, and its subschema."""
         if name == "array":
             arrays = [atom.kinds.arrays for atom in atoms]
             least = max(one.min_items or 0 for one in arrays)
@@ -136,7 +136,7 @@ class _Search:
         behind: str = "",
         between: str = " and ",
     ) -> str | None:
-        """Keywords with their places; None where the schema does not have one of them."""
+        """Keywords with their pointers; None where the schema lacks one of them."""
         if not all(self._is_said(keyword, node) for keyword, node in said):
             return None
         places = dict.fromkeys(f"{keyword} at {node.path}/{keyword}" for keyword, node in said)
@@ -152,5 +152,5 @@ class _Search:
 
 
 def _field(keyword: str) -> str:
-    """The name of the field for a keyword."""
+    """The field of a node for a keyword."""
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in keyword)

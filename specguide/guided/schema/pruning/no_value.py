@@ -1,5 +1,4 @@
-"""Owns what is said of a schema without instances: which property must be there and has no
-value."""
+"""Owns the check that each required property of a schema has a value."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ _NULLABLE = (
 
 
 def check_required(root: Core, schema: JsonSchema) -> None:
-    """Raises InvalidGuide where a property that must be there plainly has no value. root: the core
-    of the schema"""
+    """Raises InvalidGuide for a required property whose subschema plainly has no instance. root:
+    the schema's core"""
     way = _impossible(root)
     if way is None:
         return
@@ -35,7 +34,7 @@ def check_required(root: Core, schema: JsonSchema) -> None:
 
 
 def _impossible(core: Core) -> list[str] | None:
-    """The names that lead to a required property without a value; None where there is none."""
+    """The names on the path to a required property without a value; None for none."""
     way: list[str] = []
     todo: list[tuple[int, str | None, Core]] = [(0, None, core)]
     while todo:

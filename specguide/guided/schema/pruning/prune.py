@@ -1,7 +1,7 @@
-"""Owns the fourth pass: the taking out of parts and definitions that have no instance, as far as
-is plain where several things hold at once.
+"""Owns the fourth pass: it removes parts and definitions that have no instance. It does not merge
+conjunctions, so some such parts may stay.
 
-Backends call a whole schema malformed when a part of it that matters has no instance.
+Backends reject a whole schema if a part that matters has no instance.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NONE_FITS = "no value that can be generated fits the schema"
 
 
 class NoInstance(UnsupportedGuide):
-    """No value that can be generated fits a schema."""
+    """A schema has no instance that can be generated."""
 
 
 def prune(schema: CoreSchema) -> CoreSchema:
-    """A schema without parts that have no instance, and with the definitions alone that it
-    leads to.
+    """Returns the schema without parts that have no instance, and without definitions that it does
+    not lead to.
 
-    Raises NoInstance where none is left.
+    Raises NoInstance for a schema without an instance.
     """
     inhabited = _Inhabited(schema.definitions)
     root = inhabited.pruned(schema.root)
@@ -49,13 +49,13 @@ def prune(schema: CoreSchema) -> CoreSchema:
 
 
 class _Inhabited:
-    """The definitions of a schema that have an instance: `names`, the least set that bears
-    itself out, in the schema's order."""
+    """The definitions of a schema that have an instance. names: of these, a least fixed point, in
+    the schema's order"""
 
     def __init__(self, definitions: Mapping[str, Core]) -> None:
         self._known: set[str] = set()
-        self._found: dict[int, Core] = {}  # by the identities of nodes, which the schema keeps
-        left = list(definitions)[::-1]  # a definition mostly asks for later ones
+        self._found: dict[int, Core] = {}  # by id of a node, which the schema holds
+        left = list(definitions)[::-1]  # a definition mostly refers to later ones
         num_left = len(left) + 1
         while len(left) < num_left:
             num_left = len(left)
@@ -63,7 +63,7 @@ class _Inhabited:
         self.names = [name for name in definitions if name in self._known]
 
     def _add(self, name: str, core: Core) -> bool:
-        """Whether the definition has an instance; it is known then."""
+        """Whether a definition has an instance; if so, notes its name."""
         has_instance = self._has_instance(core)
         if has_instance:
             self._known.add(name)
@@ -85,7 +85,7 @@ class _Inhabited:
         return any(_has_instance_of(name, kinds, self._has_instance) for name in _types(kinds))
 
     def pruned(self, core: Core) -> Core:
-        """The node without parts that have no instance; False where it has none itself."""
+        """Returns a node without parts that have no instance; False for one without an instance."""
         if isinstance(core, bool):
             return core
         found = self._found.get(id(core))
@@ -110,7 +110,7 @@ class _Inhabited:
         return replace(core, kinds=kinds, any_of=(), all_of=others)
 
     def _is_whole(self, cores: Sequence[Core]) -> bool:
-        """Whether all is left of them."""
+        """Whether pruning changes none of the cores."""
         return all(self.pruned(core) is core for core in cores)
 
     def _pruned_kinds(self, asked: Kinds) -> Kinds:
@@ -131,7 +131,7 @@ class _Inhabited:
             return asked
         rest = self.pruned(asked.rest)
         prefix = tuple(map(self.pruned, asked.prefix))
-        if False in prefix:  # the array ends before it
+        if False in prefix:  # the array ends before this item
             prefix, rest = prefix[: prefix.index(False)], False
         return replace(asked, prefix=prefix, rest=rest)
 
@@ -156,7 +156,7 @@ def _is_left(pruned: Core) -> bool:
 
 
 def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], bool]) -> bool:
-    """Whether there is a value of a type, by whether the parts have an instance."""
+    """Whether a value of a type exists. has_instance: of the parts"""
     if name == "array":
         num_items = kinds.arrays.min_items or 0
         prefix = kinds.arrays.prefix[:num_items]
@@ -170,8 +170,7 @@ def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], boo
 
 
 def _has_object(asked: Objects, has_instance: Callable[[Core], bool]) -> bool:
-    """Whether the required properties have values, and so many others that there are enough of
-    them."""
+    """Whether the required properties have values, and enough others do."""
     properties = asked.properties
     required = (properties.get(name, asked.additional) for name in asked.required)
     if not all(map(has_instance, required)):
