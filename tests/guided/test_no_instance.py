@@ -67,6 +67,16 @@ CONTRADICTIONS = (
         ": the required property 'a' has no value",
     ),
     ({"anyOf": [TOO_SHORT, TWO_TYPES]}, ""),
+    (
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "prefixItems": [{"type": "boolean"}] * 3,
+            "items": False,
+            "minItems": 3,
+        },
+        "",
+    ),
     ({"type": "array", "contains": {"type": "string"}, "items": {"type": "integer"}}, ""),
 )
 

@@ -55,7 +55,7 @@ class _Search:
         atoms = list(self._atoms(cores))
         types = allowed(atoms)
         for one, other in combinations([atom for atom in atoms if atom.kinds.types], 2):
-            if not allowed([one, other]):
+            if one.path != other.path and not allowed([one, other]):
                 return self._together([("type", one), ("type", other)], "", " exclude each other")
         if len(types) != 1 or any(atom.values is not None for atom in atoms):
             return None
