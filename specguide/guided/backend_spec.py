@@ -106,12 +106,12 @@ class BackendSpec:
     def enforced(self) -> Capabilities:
         """Its `capabilities`. Raises UnsupportedGuide where it compiles no schemas."""
         if self.capabilities is None:
-            raise UnsupportedGuide(f"{self.name} compiles no JSON Schemas")
+            raise UnsupportedGuide(f"{self.name} compiles no JSON Schemas; choose another backend")
         return self.capabilities
 
     def rewritten(self, source: str, form: GrammarForm) -> str:
         """A grammar as the library must be given it. Raises UnsupportedGuide if the
         backend compiles none, and the errors of `GrammarSupport.rewrite`."""
         if self.grammars is None:
-            raise UnsupportedGuide(f"{self.name} compiles no grammars")
+            raise UnsupportedGuide(f"{self.name} compiles no grammars; choose another backend")
         return self.grammars.rewrite(source, form)

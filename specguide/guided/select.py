@@ -203,11 +203,15 @@ def _regex(pattern: str, may_join: bool = False) -> str | Both:
     except RegexError as error:
         raise InvalidGuide(str(error), param="regex") from error
     if node == NOTHING:
-        raise InvalidGuide(f"the regular expression {pattern!r} matches nothing", param="regex")
+        raise InvalidGuide(
+            f"the regular expression {pattern!r} matches nothing; look at its anchors and "
+            "lookaheads",
+            param="regex",
+        )
     if not isinstance(node, Both):
         return write(node) or "(?:)"
     if not may_join:
-        raise UnsupportedGuide("what the lookaheads let pass is too long to write down")
+        raise UnsupportedGuide("its lookaheads make the regular expression too long; simplify them")
     return node
 
 
@@ -303,11 +307,13 @@ def _check_grammar(source: str) -> GrammarForm:
     """The form of a grammar. Raises UnsupportedGuide where a part of it would be ignored."""
     form = grammar_form(source)
     if form == "EBNF" and has_lookahead(source):
-        raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
+        raise UnsupportedGuide(
+            "the lookahead (= …) in the grammar cannot be enforced; leave it out"
+        )
     if "temperature" in _attributes(source, form):
         raise UnsupportedGuide(
-            f"temperature= of a rule in a grammar in {form} would be ignored; it is a sampling "
-            "parameter"
+            f"temperature= of a rule in a grammar in {form} would be ignored; leave it out, and "
+            "give temperature as a sampling parameter"
         )
     if form == "Lark":
         check_lark(source)

@@ -54,7 +54,7 @@ class UserGrammar:
         return _EndingMatcher(matcher, self.eos_token_ids)
 
 
-_ENDS = "it is only once it has accepted an end token, as output behind that is free"
+_ENDS = "it must be only after it has accepted an end token, since output after that is free"
 
 
 class _EndingMatcher:

@@ -41,7 +41,7 @@ TAKEN = [
 @pytest.mark.parametrize("source", REFUSED)
 def test_what_would_end_a_request_is_refused(source: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig())
-    with pytest.raises(UnsupportedGuide, match="%ignore cannot be told apart"):
+    with pytest.raises(UnsupportedGuide, match="%ignore is ambiguous"):
         compiler.compile(Guide(grammar=f"{source}\n%ignore / /"))
     compiler.close()
 

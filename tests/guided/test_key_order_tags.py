@@ -73,7 +73,7 @@ REFUSED = {
     },
     "anything but JSON": {**TRIGGERED, "tags": [{**TAGS[0], "content": {"type": "any_text"}}]},
     "begin alike": {**TRIGGERED, "tags": [tag("<f=", NEEDY), tag('<f={"', PLACE)]},
-    "may hold what begins": {**TRIGGERED, "tags": [tag("<f=a>", NEEDY, end="<")]},
+    "may contain the beginning": {**TRIGGERED, "tags": [tag("<f=a>", NEEDY, end="<")]},
 }
 
 

@@ -53,7 +53,9 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
         return None
     spend(_STEPS_A_NUMBER)
     if asked.not_multiples:
-        raise UnsupportedGuide("numbers that are no multiples of others have no short expression")
+        raise UnsupportedGuide(
+            "xgrammar cannot exclude multiples of a number; leave out the multipleOf inside `not`"
+        )
     return _written(interval_of(asked, "fraction" if asked.is_fraction else name, most_digits))
 
 
@@ -133,7 +135,7 @@ class NamedNumbers:
         others = tuple(name for name in node.kinds.types or () if name not in _NUMERIC)
         left = replace(node.kinds, types=others, numbers=NO_NUMBERS)
         if not found and not others:
-            raise UnsupportedGuide("no number is within the bounds")
+            raise UnsupportedGuide("the schema has numbers whose bounds allow none; widen them")
         return any_of(
             node.path,
             [one_of_values(node.path, found), bool(others) and replace(node, kinds=left)],
@@ -167,7 +169,10 @@ class NamedNumbers:
 
     def _given(self, regex: str) -> int:
         if len(regex) > _MAX_REGEX:
-            raise UnsupportedGuide("a number has too many digits; give it other bounds")
+            raise UnsupportedGuide(
+                "the bounds of a number need an expression of more than "
+                f"{_MAX_REGEX} characters in xgrammar; give bounds with fewer digits"
+            )
         self.num_given += 1
         return self._numbers.setdefault(regex, len(self._numbers))
 

@@ -189,7 +189,7 @@ class Sandbox:
                 lease.sendall(line)
         except OSError as error:
             raise CompilerBusy(
-                f"the process that compiles grammars takes none ({error}); try again"
+                f"the process that compiles grammars takes no work ({error}); try again"
             ) from error
         return lease
 

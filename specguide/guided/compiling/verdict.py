@@ -31,7 +31,15 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
     except Exception as error:
         raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None
     if not row.any():
-        raise UnsupportedGuide(f"{grammar.backend} compiles it and then allows no token at all")
+        raise UnsupportedGuide(
+            f"{grammar.backend} compiles it and then allows no token at all; make it match a text"
+        )
+
+
+def _named(names: list[str], reason: str) -> str:
+    """An error's words with the names of its backends."""
+    is_named = len(names) == 1 and reason.startswith(f"{names[0]} ")
+    return reason if is_named else f"{' and '.join(names)}: {reason}"
 
 
 def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
@@ -45,7 +53,7 @@ def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
     grouped: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         grouped.setdefault(str(reason), []).append(name)
-    words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
+    words = "; ".join(_named(names, reason) for reason, names in grouped.items())
     named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
     error = UnsupportedGuide(
         f"no grammar backend enforces this {guide.kind} ({words})",

@@ -31,7 +31,9 @@ def schema_term(
     Raises InvalidGuide for `false`, which nothing satisfies.
     """
     if schema is False:
-        raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
+        raise InvalidGuide(
+            "the schema `false` allows no value at all; write another", param="json_schema"
+        )
     asked = {} if schema is True else schema
     if behind is None and asked and "x-guidance" not in asked:  # the usual case
         ours = _written_options(limits.max_whitespace, limits.max_indent)

@@ -140,7 +140,9 @@ class _Repeat(_Form):
     @model_validator(mode="after")
     def _check_order(self) -> _Repeat:
         if -1 < self.max < self.min:
-            raise ValueError("max is less than min; -1 stands for no limit")
+            raise ValueError(
+                f"max ({self.max}) is less than min ({self.min}); -1 stands for no limit"
+            )
         return self
 
 
@@ -210,7 +212,8 @@ class _TriggeredTags(_Tags):
         for tag in self.tags:
             if isinstance(tag.begin, str) and not triggers.begins(tag.begin):
                 raise ValueError(
-                    f"no trigger is the beginning of {tag.begin!r}, with which a tag begins"
+                    f"no trigger is the beginning of {tag.begin!r}, with which a tag begins; add "
+                    "one to triggers"
                 )
         for trigger in self.triggers:
             held = triggers.within(trigger[1:-1])

@@ -34,9 +34,9 @@ def tag_starts(tag: dict[str, Json]) -> dict[int, bytes]:
             found[id(part)] = text
     begins = list(found.values())
     if any(begin in text or _overlaps(text, begin) for text in others for begin in begins):
-        raise _unsupported("where a text may hold what begins a tag")
+        raise _unsupported("a text may contain the beginning of a tag")
     if any(_goes_on(one, other) for one, other in permutations(begins, 2)):
-        raise _unsupported("where two tags begin alike")
+        raise _unsupported("two tags begin alike")
     return {part: begin.encode() for part, begin in found.items()}
 
 
@@ -58,17 +58,17 @@ def _parts(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]
     elif kind == "const_string":
         yield None, node["value"]
     else:
-        raise _unsupported(f"with a part of type {kind}, but in a tag with a text before it")
+        raise _unsupported(f"a part of type {kind} is in no tag that begins with a text")
 
 
 def _tag(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]]:
     begin, content, end = node["begin"], node["content"], node["end"]
     if content["type"] != "json_schema" or not isinstance(begin, str) or not begin:
-        raise _unsupported("with tags that hold anything but JSON behind a text")
+        raise _unsupported("a tag holds anything but JSON after its beginning")
     yield content, begin
     for text in [end] if isinstance(end, str) else end:
         if not isinstance(text, str):
-            raise _unsupported("with tags that end with a token")
+            raise _unsupported("a tag ends with a token")
         yield None, text
 
 
@@ -85,6 +85,6 @@ def _goes_on(one: str, other: str) -> bool:
 
 def _unsupported(what: str) -> UnsupportedGuide:
     return UnsupportedGuide(
-        f"a structural tag {what} has the keys of an object in the schema's order; ask for "
+        f"{what}, so the structural tag has the keys of an object in the schema's order; ask for "
         'key_order "schema"'
     )

@@ -204,7 +204,8 @@ def _of_both(node: Both, outer: bool) -> Automaton:
 def _check_states(num_states: int) -> None:
     if num_states > MAX_STATES:
         raise UnsupportedRegex(
-            f"a regular expression of more than {MAX_STATES} states cannot be compared with others"
+            f"a regular expression of more than {MAX_STATES} states cannot be compared with "
+            "others; make it simpler"
         )
 
 

@@ -191,7 +191,9 @@ class _Search:
         seen, todo = {start}, [(0, 0, start)]
         while todo:
             if len(seen) >= _MAX_LOOKS:
-                raise UnsupportedRegex("too many regular expressions are compared with each other")
+                raise UnsupportedRegex(
+                    "regular expressions take too long to compare; simplify them"
+                )
             _, _, states = heappop(todo)
             if self._takes(states):
                 return True

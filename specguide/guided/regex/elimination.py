@@ -12,6 +12,7 @@ from specguide.guided.regex.letters import Edge
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
+    TOO_LONG,
     Chars,
     Concat,
     Either,
@@ -83,9 +84,7 @@ class _Elimination:
         self._into[to].add(source)
         size, nested = self._size(joined)
         if size > MAX_SIZE or nested > MAX_NESTED:
-            raise UnsupportedRegex(
-                "what regular expressions have in common is too long to write down"
-            )
+            raise UnsupportedRegex(TOO_LONG)
 
     def _size(self, node: Regex) -> tuple[int, int]:
         """Number of a tree's nodes, each counted as often as it occurs, and how deeply its groups

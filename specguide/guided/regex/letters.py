@@ -80,7 +80,8 @@ def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]
     starts = sorted({0}.union(*((low, high + 1) for found in all_edges for low, high, _ in found)))
     if len(all_edges) * len(starts) > _MOST_PLACES:
         raise UnsupportedRegex(
-            "a regular expression of so many different characters cannot be compared with others"
+            "a regular expression of so many different characters cannot be compared with others; "
+            "make its character classes simpler"
         )
     places = {start: place for place, start in enumerate(starts)}
     rows = []

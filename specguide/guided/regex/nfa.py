@@ -80,7 +80,7 @@ class Nfa:
         if len(self.moves) > self._most_states:
             raise UnsupportedRegex(
                 f"a regular expression whose automaton has more than {self._most_states} states "
-                "cannot be compared with others"
+                "cannot be compared with others; make it simpler"
             )
         return len(self.moves) - 1
 

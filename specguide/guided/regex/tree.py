@@ -14,6 +14,7 @@ from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 
 MAX_CHARS = 1 << 16
 """Most characters of a regular expression that is read or written."""
+TOO_LONG = "an intersection of regular expressions is too long to write down; make them simpler"
 
 
 class RegexError(ValueError):

@@ -41,7 +41,9 @@ from specguide.guided.regex.tree import (
 )
 from specguide.guided.regex.writer import is_exact
 
-_ANCHOR_INSIDE = "an anchor inside a regular expression cannot be enforced"
+_ANCHOR_INSIDE = (
+    "an anchor inside a regular expression, ^ or $ elsewhere than at its edges, cannot be enforced"
+)
 _LOOK_REPEATED = "a lookahead inside a repetition cannot be enforced"
 
 
@@ -66,7 +68,7 @@ def _apart(nodes: tuple[Regex, ...]) -> tuple[Regex, ...]:
     """The nodes, for use inside another one. Raises UnsupportedRegex where one of them is a
     Both."""
     if any(isinstance(node, Both) for node in nodes):
-        raise UnsupportedRegex("what a lookahead lets pass is too long to write down")
+        raise UnsupportedRegex("a lookahead makes the regular expression too long; make it simpler")
     return nodes
 
 

@@ -42,7 +42,7 @@ def core_schemas(
             core = _lowered(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(
-            "the schema's subschemas and references lead too deep into each other; make it flatter",
+            "the schema's subschemas and references are nested too deeply; make it flatter",
             limit="max_depth",
         ) from None
     if able.has_open_objects:  # else the core may leave out instances of the schema

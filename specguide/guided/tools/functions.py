@@ -45,5 +45,7 @@ def add_tool(tools: dict[str, Tool], tool: Tool, param: str) -> None:
     """Add a tool by its name. Raises InvalidParams where another one has that name. param: the
     field of the name"""
     if tool.name in tools:
-        raise InvalidParams(f"two tools are named {tool.name!r}", param=param)
+        raise InvalidParams(
+            f"two tools are named {tool.name!r}; give each a name of its own", param=param
+        )
     tools[tool.name] = tool

@@ -30,7 +30,7 @@ def _may_be_used_up(node: Node) -> str | None:
             return None
     except UnsupportedRegex:
         return None
-    return "it stands for a few names, and no other may be left after them"
+    return "after its last name, llguidance would allow a comma; list its names in properties"
 
 
 def _has_many_remainders(node: Node) -> str | None:
@@ -41,7 +41,10 @@ def _has_many_remainders(node: Node) -> str | None:
         scaled *= 10
     if scaled <= _MAX_REMAINDERS or (scaled <= 10**18 and str(scaled).strip("0") == "1"):
         return None
-    return f"it leaves more than {_MAX_REMAINDERS} remainders, and a grammar needs a state for each"
+    return (
+        f"it leaves more than {_MAX_REMAINDERS} remainders, each of which takes a state of the "
+        "grammar; give a smaller step"
+    )
 
 
 _ENFORCED = (

@@ -188,7 +188,7 @@ def _repeated(shape: _Shape, *, may_be_empty: bool, most: int = -1) -> _Shape:
 def _any(*shapes: _Shape | None) -> _Shape | None:
     found = [branch for shape in shapes if shape for branch in (shape.branches or (shape,))]
     if len(found) > _MAX_INSTEAD:
-        raise _refusal("so many formats in a row that may be left out")
+        raise _refusal(f"more than {_MAX_INSTEAD} optional formats in a row")
     return _either(found) if found else None
 
 
@@ -199,9 +199,9 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
     if before is _EMPTY or after is _EMPTY:
         return after if before is _EMPTY else before
     if intersect(before.runs_on, after.first):
-        raise _refusal("content that might run on into what follows it")
+        raise _refusal("content that may run on into what follows; end it with a text")
     if before.ends_json and after.num_json:
-        raise _refusal("JSON right behind JSON: whitespace between the two would be let in")
+        raise _refusal("JSON right after JSON, since whitespace may come between; put a text there")
     instead = _either([before.again, after]).mixed if before.again else ()
     empty = before.may_be_empty
     return _Shape(
@@ -245,13 +245,13 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
     num_json = sum(shape.num_json for shape in flat)
     if num_json > 1:
         raise _refusal(
-            "several JSON schemas in each other's place: whitespace in front of them would be let "
-            "in; take one schema with anyOf"
+            "several JSON schemas as alternatives, since whitespace may come before them; take one "
+            "schema with anyOf"
         )
     taken = union(*(_one(literal[0]) for literal in rests))
     for shape in (one for one in others if one is not _EMPTY):
         if intersect(taken, shape.first) and not is_json:
-            raise _refusal("formats in each other's place that begin alike")
+            raise _refusal("alternative formats that begin alike")
         taken = union(taken, shape.first)
     mixed = union(_longer(rests), *(rest.mixed for rest in rests.values()))
     return _Shape(
@@ -272,7 +272,7 @@ def _behind(rests: list[_Shape]) -> _Shape:
     UnsupportedGuide where one format might be a prefix of another."""
     may_end = any(rest.may_be_empty for rest in rests)
     if len(rests) > 1 and may_end and any(rest is not _EMPTY for rest in rests):
-        raise _refusal("formats in each other's place of which one may be the beginning of another")
+        raise _refusal("alternative formats of which one may be the beginning of another")
     return _either(rests)
 
 
@@ -287,7 +287,7 @@ def _longer(rests: dict[str, _Shape]) -> Ranges:
             if rest is None:
                 continue
             if intersect(rest.first, _one(literal[length])):
-                raise _refusal("formats in each other's place that begin alike")
+                raise _refusal("alternative formats that begin alike")
             if rest.may_be_empty:
                 found.append(_one(literal[length]))
     return union(*found)

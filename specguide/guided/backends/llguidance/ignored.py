@@ -50,9 +50,9 @@ def check_ignored(source: str) -> None:
     rules, ignores = _read(source)
     if ignores and _Follow(rules).is_mixed:
         raise UnsupportedGuide(
-            "%ignore cannot be told apart where a schema or nested grammar (%json, %lark) may come "
-            "behind a terminal, and another terminal in its place: leave %ignore out and write the "
-            "whitespace into the rules, or let one terminal stand before the schema alone"
+            "%ignore is ambiguous where a terminal may be followed by a schema or nested grammar "
+            "(%json, %lark), but also by another terminal: leave %ignore out and write the "
+            "whitespace into the rules, or use the terminal before the schema alone"
         )
 
 

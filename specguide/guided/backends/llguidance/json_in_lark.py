@@ -20,7 +20,11 @@ from specguide.guided.backends.llguidance.lark_rules import (
 )
 from specguide.guided.backends.llguidance.own_reading import as_llguidance_reads
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
-from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
+from specguide.guided.backends.llguidance.schema_terminals import (
+    NoRules,
+    no_exclusion,
+    no_free_rules,
+)
 from specguide.guided.budget import spend
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
@@ -271,20 +275,18 @@ def _lark_schema(
 ) -> tuple[SchemaRules | str, CoreSchema]:
     """The first core schema that can be expressed, as a term of a Lark rule. options: the user's
     own for llguidance"""
-    whitespace = whitespace_of(options)
+    whitespace, refused = whitespace_of(options), NoRules()
     for core in cores:
         try:
             if whitespace is not None:
                 return core_rules(core, whitespace), core
-        except NoRules:
-            pass
+        except NoRules as error:
+            refused = error
         if not negates_numbers(core):  # the library reads it in its own way
             written = as_llguidance_reads(emit(core))
             guidance = {"x-guidance": {**options, **_LARK_OPTIONS}}
             return "%json " + json.dumps({**written, **guidance}), core
-    raise UnsupportedGuide(
-        "llguidance cannot compile numbers that are no integers here", keyword="not"
-    )
+    raise no_exclusion(refused)
 
 
 def _schema_at(source: str, at: int) -> tuple[Schema, int, int] | None:

@@ -21,7 +21,11 @@ from specguide.guided.adapters.whitespace import whitespace_regex
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.own_reading import as_llguidance_reads
-from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
+from specguide.guided.backends.llguidance.schema_terminals import (
+    NoRules,
+    no_exclusion,
+    no_free_rules,
+)
 from specguide.guided.backends.llguidance.simple_nodes import joins_patterns
 from specguide.guided.budget import spend
 from specguide.guided.lark.schema import schema_term
@@ -52,15 +56,11 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
         if schema.tracked is not None:
             raise no_free_rules(error) from None
         if negates_numbers(schema):  # the library cannot express it
-            raise UnsupportedGuide(
-                "llguidance cannot compile numbers that are no integers, or no multiples of "
-                "others, beside what else is asked of them; leave out either",
-                keyword=error.keyword or "not",
-            ) from None
+            raise no_exclusion(error) from None
         if joins_patterns(schema):
             raise error.unmerged or UnsupportedGuide(
-                "llguidance cannot compile patterns with lookaheads that let pass what is too long "
-                "to write down, beside what else is asked; leave out either",
+                "llguidance cannot compile patterns with such long lookaheads beside the other "
+                "keywords of the schema; leave out either",
                 keyword=error.keyword or "pattern",
             ) from None
         return schema_term(as_llguidance_reads(emit(schema)), limits)

@@ -43,10 +43,10 @@ def _check_values(values: list[Json], keyword: str) -> None:
     for value in values:
         spend()
         if is_int(value) and abs(value) > 2**53:
-            why = "is too large to be told from its neighbours"
-            raise UnsupportedGuide(f"the number {value} in {keyword} {why}", keyword=keyword)
+            why = "is above 2^53, where llguidance rounds; list it as a string"
+            raise UnsupportedGuide(f"the integer {value} in {keyword} {why}", keyword=keyword)
         if isinstance(value, str) and any(char in _WITHOUT_ESCAPE for char in value):
-            why = "has a character that needs an escape of four digits"
+            why = "has a control character that needs an escape of four digits; leave it out"
             raise UnsupportedGuide(f"the text {value!r} in {keyword} {why}", keyword=keyword)
         if isinstance(value, dict):
             _check_values([*value, *value.values()], keyword)
@@ -63,7 +63,7 @@ def _inner(keyword: str, bound: int) -> float:
     except OverflowError:
         if (bound > 0) != upper:
             raise UnsupportedGuide(
-                f"{keyword} is an integer beyond all doubles, and none is within it",
+                f"{keyword} is beyond all doubles, and none is within it; give it fewer digits",
                 keyword=keyword,
             ) from None
         return 1e300 if upper else -1e300

@@ -71,6 +71,17 @@ def no_free_rules(error: NoRules) -> UnsupportedGuide:
     )
 
 
+def no_exclusion(error: NoRules) -> UnsupportedGuide:
+    """The error of a schema without rules that excludes integers, or multiples of a number."""
+    keyword = error.keyword or "not"
+    beside = f"its {keyword}" if keyword != "not" else "its other keywords"
+    return UnsupportedGuide(
+        "llguidance cannot exclude integers or multiples of a number, as `not` and oneOf of such "
+        f"schemas do, together with {beside}; leave out either",
+        keyword=keyword,
+    )
+
+
 def text_literal(value: Json) -> str:
     """The text of a JSON value as a literal."""
     if isinstance(value, str):  # the usual case, in a fifth of the time

@@ -111,13 +111,13 @@ class _Writer:
         source = _field(node, "grammar", str)
         # EBNF only defines texts, while Lark defines terminals, too
         if grammar_form(source) == "EBNF":
-            raise _unsupported("a grammar in EBNF")
+            raise _unsupported("a grammar in EBNF; write it in Lark")
         return "%lark {\n" + source + "\n}"
 
     def _any_text(self, node: Node, last: bool) -> str:
         _refuse(node, max_tokens=None, max_chars=None)
         if not last:
-            raise _unsupported("free text that ends nowhere certain")
+            raise _unsupported("free text before other formats; put it into a tag with an end")
         return self._text_without(node.get("excludes") or [])
 
     def _sequence(self, node: Node, last: bool) -> str:
@@ -201,7 +201,7 @@ class _Writer:
 def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Json:
     value = node.get(name)
     if name in ("begin", "end") and isinstance(value, dict):
-        raise _unsupported("a format over single tokens")
+        raise _unsupported(f"a token as `{name}`; give a text")
     if not isinstance(value, types):
         raise InvalidGuide(
             f"structural_tag is malformed: a {node.get('type')} needs a field `{name}`",

@@ -30,7 +30,9 @@ def _rewritten(source: str, form: GrammarForm) -> str:
     read = source.replace(r"\\", "").replace("[^", "")  # removes [^, in which ^ negates a class
     ignored = next((sign for sign in _IGNORED if sign in read), None)
     if ignored is not None:
-        raise UnsupportedGuide(f"xgrammar would not enforce {ignored} in a Lark grammar")
+        raise UnsupportedGuide(
+            f"xgrammar would not enforce {ignored} in a Lark grammar; leave it out"
+        )
     return as_lark_reads(source)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from specguide.errors import UnsupportedGuide
 from specguide.guided.adapters.schema_numbers import NamedNumbers
 from specguide.guided.notations.grammar_form import ebnf_parts
-from specguide.guided.schema.core.nodes import Core, CoreSchema, Objects, one_of_values
+from specguide.guided.schema.core.nodes import Core, CoreSchema, Objects, one_of_values, refuse
 from specguide.guided.schema.core.walk import with_children
 
 _ABSENT = "absent"
@@ -46,7 +46,7 @@ class AbsentNames:
     def _told(self, names: NamedNumbers, objects: Objects, path: str) -> Objects:
         absent = objects.impossible
         if not absent.isdisjoint(objects.required):
-            raise UnsupportedGuide("xgrammar cannot be told of an object that there is not")
+            raise refuse("required", path, f"{min(absent & {*objects.required})!r} has no value")
         told = {name: one for name, one in objects.properties.items() if name not in absent}
         if not objects.is_closed:
             self._value = names.name_of(_ABSENT)
@@ -62,7 +62,9 @@ class AbsentNames:
         rules = printed.split("\n")
         values = {rule.removesuffix(body) for rule in rules if rule.endswith(body)}
         if not values:
-            raise UnsupportedGuide("xgrammar does not tell the properties that must be absent")
+            raise UnsupportedGuide(
+                "xgrammar cannot exclude properties by name here; set additionalProperties to false"
+            )
         return "\n".join(_without(rule, values) for rule in rules)
 
 

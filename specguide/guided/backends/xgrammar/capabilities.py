@@ -27,14 +27,16 @@ def _has_siblings(keyword: str) -> Condition:
 
     def unless(node: Node) -> str | None:
         others = sorted(keywords(node).keys() - {keyword})
-        return f"beside {others[0]} it would be all that counts" if others else None
+        return f"xgrammar would ignore {others[0]} beside it; leave out either" if others else None
 
     return unless
 
 
 def _needs_type(node: Node) -> str | None:
     """It enforces a type's keywords only where that type is named."""
-    return None if node.kinds.types else "without a type beside it, it would be forgotten"
+    return (
+        None if node.kinds.types else "xgrammar would ignore it without a type beside it; add one"
+    )
 
 
 def _needs_object_type(node: Node) -> str | None:
@@ -45,7 +47,7 @@ def _told_apart(node: Node) -> str | None:
     """It tells unnamed properties from named ones, but not from those that a pattern matches."""
     asked = node.kinds.objects
     if asked.additional is not False and asked.patterns:
-        return "what the patterns match would pass as an unnamed one"
+        return "xgrammar would allow the names of patterns too; set additionalProperties to false"
     return _plain_names(node) or _needs_object_type(node)
 
 
@@ -58,14 +60,14 @@ def _plain_names(node: Node) -> str | None:
     other = next((name for name in asked.properties if not _is_plain(name)), None)
     if other is None:
         return None
-    return f"unnamed properties would not be kept apart from {other!r}; close the object"
+    return f"xgrammar would allow {other!r} with it, too; set additionalProperties to false"
 
 
 def _is_plain(name: str) -> bool:
     return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)
 
 
-_NOT_FLAT = "it has a repetition inside a repetition or an alternative"
+_NOT_FLAT = "xgrammar misreads its repetition inside a repetition or an alternative; write it flat"
 
 
 def _flat_pattern(node: Node) -> str | None:
@@ -81,9 +83,11 @@ def _patterns_alone(node: Node) -> str | None:
     if not all(is_flat(parse(pattern)) for pattern in asked.patterns):
         return _NOT_FLAT
     if asked.properties or asked.required or len(asked.patterns) > 1:
-        return "beside named properties or other patterns it would not hold for all that it matches"
+        return "xgrammar enforces it only as a single pattern, with no named properties beside it"
     if asked.additional is not False:
-        return "what it does not match would not be kept apart"
+        return (
+            "xgrammar would allow names that it does not match; set additionalProperties to false"
+        )
     return _needs_type(node)
 
 
@@ -91,7 +95,7 @@ def _named(node: Node) -> str | None:
     asked = node.kinds.objects
     missing = [name for name in asked.required if name not in asked.properties]
     if missing:
-        return f"the property {missing[0]!r} is not among properties"
+        return f"the property {missing[0]!r} is not among properties; add it there"
     return _needs_object_type(node)
 
 
@@ -100,7 +104,9 @@ def _small_multiple(node: Node) -> str | None:
     step = node.kinds.numbers.multiple_of
     is_whole = node.kinds.types == ("integer",) and isinstance(step, int)
     if not is_whole or asked.is_bounded or (step or 0) > _MAX_MULTIPLE:
-        return "it is kept for type integer, up to 1024 and without bounds only"
+        return (
+            f"xgrammar enforces it only for type integer, up to {_MAX_MULTIPLE} and without bounds"
+        )
     return None
 
 
@@ -109,7 +115,7 @@ def _counted(node: Node) -> str | None:
 
 
 def _never(node: Node) -> str:
-    return "it would be forgotten or take what is no instance"
+    return "xgrammar would ignore it, or allow what is no instance"
 
 
 def _in_some_forms(unless: Condition | None = None) -> Support:

@@ -64,7 +64,8 @@ def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
         return schema_ebnf(node["json_schema"], just(limits, most), any_order=any_order)
     if most == 0:
         raise UnsupportedGuide(
-            "xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style"
+            "xgrammar cannot compile max_whitespace_cnt 0 in this style of a structural tag; set "
+            "it to 1"
         )
     return _other_style(node, most or max(1, limits.max_whitespace))
 

@@ -44,8 +44,8 @@ def with_other_names(printed: str, names: Collection[str]) -> str:
         return printed
     if sum(map(len, names)) > _MOST_CHARS:
         raise UnsupportedGuide(
-            "xgrammar cannot tell other properties from so many named ones in this style: set "
-            "additionalProperties to false"
+            "xgrammar cannot exclude so many named properties from the additional ones in this "
+            "style: set additionalProperties to false"
         )
     others = write(restrict(strings_beside(frozenset((*names, ""))), _CHARACTERS))
     return f"{found}\n{_OTHER_NAME} ::= Regex({json.dumps(others)})\n"

@@ -102,7 +102,8 @@ class XmlStrings:
         if node.values is not None:
             left = [value for value in node.values if not self._holds_mark(value)]
             if not left:
-                raise self._refusal("each of the listed values holds", node.path)
+                mend = "list a value without it"
+                raise self._refusal("each of the listed values holds", node.path, mend)
             return one_of_values(node.path, left)
         asked = node.kinds.strings
         types = node.kinds.types or ()
@@ -129,13 +130,13 @@ class XmlStrings:
             others = complement(tuple((first, first) for first in firsts))
             found = _written(restrict(items[0], others))
         if found is None:
-            raise self._refusal("a string could hold", path)
+            raise self._refusal("a string could hold", path, "exclude it by a pattern")
         return found
 
-    def _refusal(self, what: str, path: str) -> UnsupportedGuide:
+    def _refusal(self, what: str, path: str, mend: str) -> UnsupportedGuide:
         marks = " or ".join(map(repr, self._marks))
         return UnsupportedGuide(
-            f"{what} {marks}, which ends a value or is excluded, at {path or 'the root'}"
+            f"{what} {marks}, which ends a value or is excluded, at {path or 'the root'}; {mend}"
         )
 
 

@@ -92,4 +92,4 @@ def unnamed_may_repeat(node: Node) -> str | None:
     asked = node.kinds.objects
     if (asked.min_properties or 0) - len(asked.required) <= 1 or asked.is_closed:
         return None
-    return "properties that are not named may repeat, and each time they are counted"
+    return "properties that are not named may repeat, and each time they are counted; name more"

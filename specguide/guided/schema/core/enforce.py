@@ -17,6 +17,7 @@ _OF_NODES = frozenset(
     )
 )
 """Keywords of the core whose values contain nodes."""
+_REASONS = {Level.IGNORED: "the library would ignore it", Level.REFUSED: "the library refuses it"}
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ def _nodes_in(value: Value) -> Iterable[Core]:
 
 
 def _doubts(node: Node, keyword: str, support: Support) -> Iterator[Unenforced]:
-    if support.level in (Level.IGNORED, Level.REFUSED):
-        yield Unenforced(keyword, node.path, support.level.value)
+    if support.level in _REASONS:
+        yield Unenforced(keyword, node.path, _REASONS[support.level])
     reason = support.unless(node) if support.unless is not None else None
     if reason is not None:
         yield Unenforced(keyword, node.path, reason)

@@ -35,7 +35,9 @@ def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
         else write_pattern(strings_beside(words), characters)
     )
     if pattern is None:
-        raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
+        raise UnsupportedRegex(
+            "the pattern that excludes the listed strings is too long; list fewer or shorter ones"
+        )
     know(pattern_matcher, _OtherWords(words, characters), pattern)
     return pattern
 

@@ -21,6 +21,9 @@ from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.core.nodes import refuse
 
+ALIKE = "write it with plain classes, as [0-9] for \\d, [A-Za-z0-9_] for \\w, [ \\t] for \\s"
+"""What to do about a pattern on which engines disagree."""
+
 
 def read_pattern(pattern: str, keyword: str, path: str) -> Regex:
     """Returns the expression of the whole strings that a `pattern` allows. Raises UnsupportedGuide
@@ -50,7 +53,7 @@ def refusing(keyword: str, path: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedRegex as error:
-        raise refuse(keyword, path, f"written anew, {error}") from error
+        raise refuse(keyword, path, f"after rewriting, {error}") from error
 
 
 def whole_pattern(node: Regex) -> str:

@@ -27,6 +27,7 @@ from specguide.guided.regex.whole import searched
 
 MAX_NAMES = 64
 """A pattern that matches up to this many names may be written out as properties."""
+TOO_MANY_PATTERNS = "the schema's patterns take too long to compare; use fewer or simpler ones"
 MAX_LOOKS = 25_000
 """Limit of product states that are visited in the search for a common string."""
 _SOON = 200  # product states
@@ -129,7 +130,7 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
             seen |= states
         num_looked += 1 + len(states)
         if num_looked > MAX_LOOKS:
-            raise UnsupportedRegex("the schema compares too many patterns with each other")
+            raise UnsupportedRegex(TOO_MANY_PATTERNS)
         states = set().union(*map(together.live_after, states))
     return False
 

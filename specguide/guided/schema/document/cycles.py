@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.core.nodes import Core, Node, refuse
 from specguide.guided.schema.document.document import Document, Place
@@ -28,7 +28,7 @@ def check_cycles(core: Core, definitions: Mapping[str, Core]) -> None:
                 if ways:
                     finished.add(on_the_way.popitem()[0])
             elif name in on_the_way:
-                raise refuse("$ref", reference.path, "it leads back to itself")
+                raise cycle(reference.path)
             elif name not in finished:
                 on_the_way[name] = None
                 ways.append(_leads_to(definitions[name]))
@@ -44,6 +44,12 @@ def _leads_to(core: Core) -> Iterator[tuple[str, Node]]:
             yield from _leads_to(child)
 
 
+def cycle(path: str) -> UnsupportedGuide:
+    """Returns the error for a `$ref`, of the subschema at `path`, that leads back to itself."""
+    why = "it leads back to itself before it has reached an item or a property; break the cycle"
+    return refuse("$ref", path, why)
+
+
 _OF_THE_SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf"})
 _NOT_REACHED = frozenset({"$defs", "definitions"})
 
@@ -56,7 +62,7 @@ def check_references(document: Document) -> None:
     # A cycle that cannot be reached from the root does no harm.
     found = _circle(document, [iter([(document.root, document.start)])], with_parts=True)
     if found is not None:
-        raise refuse("$ref", found.path, "it leads back to itself")
+        raise cycle(found.path)
 
 
 def _targets(document: Document) -> Iterator[tuple[Json, Place]]:

@@ -33,6 +33,7 @@ _DRAFTS = {
 _DYNAMIC_IN = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 """Keyword → the only draft that has it."""
 _REFERENCES = frozenset({"$ref", *_DYNAMIC_IN})
+_MEND = "write '#/$defs/NAME' for a subschema under $defs"
 _ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 
 
@@ -152,9 +153,9 @@ class Document:
             )
         target = self._pointed_to(fragment, *self._resources[uri])
         if target is None:
-            mend = "; '#' is the whole document" if fragment == "/" else ""
+            mend = "'#' is the whole document" if fragment == "/" else _MEND
             raise InvalidGuide(
-                f"$ref {reference!r} at {place.path}/$ref points to nothing{mend}",
+                f"$ref {reference!r} at {place.path}/$ref points to nothing; {mend}",
                 param="json_schema",
             )
         return target
@@ -180,7 +181,7 @@ class Document:
             self._first[name] = self._first_of(anchored)
         first = self._first[name]
         if first is None:
-            why = "references that depend on the way to them have no grammar"
+            why = "its target depends on the references that lead to it; write $ref"
             raise refuse(keyword, place.path, why)
         return f"#{name}", Place(place.path, first)
 
@@ -290,5 +291,7 @@ def _joined(base: str, reference: str) -> tuple[str, str]:
         return uri, fragment
     except ValueError as error:
         raise InvalidGuide(
-            f"{reference!r} is no URI reference: {error}", param="json_schema"
+            f"{reference!r} in the schema is no URI reference: {error}; write a URI, or '#' and a "
+            "JSON pointer",
+            param="json_schema",
         ) from error

@@ -22,6 +22,7 @@ from specguide.guided.schema.core.nodes import (
     refuse,
     typed,
 )
+from specguide.guided.schema.document.cycles import cycle
 from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import TYPES, Json, value_key
 from specguide.guided.schema.lowering.lowering import Lowering
@@ -186,7 +187,8 @@ def _few_values(
         raise refuse(
             "uniqueItems",
             place.path,
-            f"more than {_MAX_DISTINCT} items to choose from are too many choices",
+            f"its items have more than {_MAX_DISTINCT} values to choose from; list fewer in the "
+            "enum, or leave uniqueItems out",
         )
     return list(distinct.values())
 
@@ -199,7 +201,7 @@ def _referred_item(
     followed = set[str]()
     while isinstance(source, Mapping) and source.keys() == {"$ref"}:
         if there.path in followed:
-            raise refuse("$ref", there.path, "it leads back to itself")
+            raise cycle(there.path)
         followed.add(there.path)
         source, there = lowering.document.resolve(source["$ref"], there)
         is_listed = isinstance(source, Mapping) and "enum" in source
@@ -216,7 +218,8 @@ def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> C
     """Arrays whose first items include the right number of instances of `contains`."""
     least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
     if least > _MAX_CONTAINS:
-        raise refuse("minContains", place.path, f"it is above {_MAX_CONTAINS}")
+        why = f"{least} is more than {_MAX_CONTAINS}, the most there may be; lower it"
+        raise refuse("minContains", place.path, why)
     if most is not None and most < least:
         return typed(place.path, *_NO_ARRAY)
     item = lowering.lower(schema["contains"], place / "contains")

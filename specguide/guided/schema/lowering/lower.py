@@ -60,7 +60,11 @@ def lower(
     if root is False and not capabilities.has_open_objects:  # others may enforce what this cannot
         raise NoInstance(NONE_FITS)
     if root is False:
-        raise InvalidGuide("the schema allows no value at all", param="json_schema")
+        raise InvalidGuide(
+            "the schema allows no value at all; look for a `false` and for keywords that exclude "
+            "each other",
+            param="json_schema",
+        )
     return CoreSchema(root, {} if root is True else lowering.definitions)
 
 
@@ -164,7 +168,8 @@ class _Lowering:
                     del self._targets[key]
         core = self._targets[key]
         if core is None:
-            raise refuse("$ref", path, "it leads back to itself")
+            why = "it leads back to itself inside propertyNames; write out the names there"
+            raise refuse("$ref", path, why)
         return core
 
     def _define_failure(self, form: FailedReference) -> None:
@@ -172,7 +177,7 @@ class _Lowering:
             raise refuse(
                 "$ref",
                 form.path,
-                f"it is negated through a chain of more than {MAX_NEGATED} references",
+                f"it is negated through a chain of more than {MAX_NEGATED} references; shorten it",
             )
         name = self._name("negate", form.target)
         self._num_negated += 1

@@ -31,7 +31,7 @@ from specguide.guided.schema.core.nodes import (
     strings,
 )
 from specguide.guided.schema.core.other_words import pattern_beside
-from specguide.guided.schema.core.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.core.pattern_text import ALIKE, read_pattern, refusing, write_pattern
 from specguide.guided.schema.core.patterns import few_names
 from specguide.guided.schema.lowering.lowering import Lowering
 from specguide.guided.schema.lowering.names import (
@@ -214,7 +214,9 @@ def _exact_patterns(form: OnlyUnnamed | WithUnnamed) -> Iterator[Regex]:
         node = read_pattern(pattern, "patternProperties", form.path)
         if not is_exact(node):
             raise refuse(
-                "patternProperties", form.path, "engines disagree on which properties it matches"
+                "patternProperties",
+                form.path,
+                f"engines disagree on the properties that {pattern!r} matches; {ALIKE}",
             )
         yield node
 

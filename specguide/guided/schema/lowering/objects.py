@@ -23,7 +23,7 @@ from specguide.guided.schema.core.nodes import (
     refuse,
     typed,
 )
-from specguide.guided.schema.core.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.core.pattern_text import ALIKE, read_pattern, refusing, write_pattern
 from specguide.guided.schema.core.patterns import few_names
 from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import Json
@@ -190,7 +190,7 @@ def _told_apart(
         raise refuse(
             "patternProperties",
             place.path,
-            "engines disagree on which of the properties it matches",
+            f"engines disagree on which of the named properties it matches; {ALIKE}",
         )
     if lowering.capabilities.has_open_objects:
         taken = [node for node, _ in patterns] + ([literals(properties)] if properties else [])
@@ -223,7 +223,8 @@ def _counts(
         return asked, None
     others_left_out = schema.get("additionalProperties", True) is not False and closed
     if others_left_out and too_few_named and not lowering.capabilities.has_open_objects:
-        raise refuse("minProperties", path, "only named properties are left, and they are too few")
+        why = "the backend allows only named properties here, and they are too few; name more"
+        raise refuse("minProperties", path, why)
     if too_few_named:
         return asked, _no_object(schema, path)
     if lowering.capabilities.counts_keys:

@@ -160,7 +160,8 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     texts += [("format", _format_text(pattern, characters)) for pattern in formats]
     for keyword, text in texts:
         if text is None:
-            raise refuse(keyword, place.path, "no string that can be generated matches it")
+            why = "no string that can be generated matches it; make it match one"
+            raise refuse(keyword, place.path, why)
     for _, text in texts[1:]:
         yield Node(place.path, Kinds(strings=Strings(pattern=text)))
     first = texts[0][1] if texts else None
@@ -210,9 +211,8 @@ def _check_exact(value: Json, keyword: str, path: str, only_doubles: bool = Fals
         for item in value.values() if isinstance(value, Mapping) else value:
             _check_exact(item, keyword, path, True)
     elif only_doubles and is_number(value) and not isinstance(value, float) and abs(value) > 2**53:
-        raise refuse(
-            keyword, path, f"the number {value} is too large to be told from its neighbours"
-        )
+        why = f"inside a list or object, some backends round {value}; list it as a string"
+        raise refuse(keyword, path, why)
 
 
 def _whole(value: Number) -> Number:

@@ -140,7 +140,7 @@ class _Ways:
         if not isinstance(schema, Mapping):
             return [NOTHING]
         if depth > _MAX_DEPTH:
-            raise self._refusal("references that lead too deep")
+            raise self._refusal(f"a chain of more than {_MAX_DEPTH} references")
         schema, place = self._document.read(schema, place)
         own = Way(self._own(self._document, schema, place))
         return self._products([[own], *self._parts(schema, place, depth + 1, known | own)])
@@ -200,12 +200,12 @@ class _Ways:
         for ways in parts:
             spend(len(found) * len(ways))
             if len(found) * len(ways) > _MAX_WAYS:
-                raise self._refusal("too many choices")
+                raise self._refusal(f"more than {_MAX_WAYS} combinations of choices")
             found = [one | other for one, other in product(found, ways)]
         return found
 
     def _refusal(self, what: str) -> Exception:
-        why = f"what it speaks of hangs on {what}"
+        why = f"what it applies to depends on {what}; make the schema beside it simpler"
         return refuse(self._keyword, self._place.path, why)
 
 

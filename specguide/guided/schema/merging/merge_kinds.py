@@ -100,7 +100,8 @@ def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
 
 
 def _unwritable(path: str) -> UnsupportedGuide:
-    return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
+    why = "JSON cannot write the least common multiple of the steps; give one step"
+    return refuse("multipleOf", path, why)
 
 
 def merge_strings(

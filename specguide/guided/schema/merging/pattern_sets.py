@@ -16,6 +16,7 @@ from specguide.guided.regex.letters import Alphabet
 from specguide.guided.regex.tree import (
     ANY_CHAR,
     MAX_CHARS,
+    TOO_LONG,
     Both,
     Repeat,
     UnsupportedRegex,
@@ -26,6 +27,7 @@ from specguide.guided.regex.tree import (
 from specguide.guided.regex.whole import searched
 from specguide.guided.schema.core.pattern_text import whole_pattern
 from specguide.guided.schema.core.patterns import (
+    TOO_MANY_PATTERNS,
     have_common_text,
     pattern_automaton,
     pattern_matches,
@@ -65,7 +67,7 @@ def pattern_of_any(patterns: Sequence[str]) -> str:
     has too many states."""
     nodes = list(map(searched, patterns))
     if any(isinstance(node, Both) for node in nodes):
-        raise UnsupportedRegex("what has parts that all hold is no part of a choice")
+        raise UnsupportedRegex("an intersection of patterns cannot be part of a choice")
     found = reduce(or_, map(automaton, nodes))
     node = either(nodes)
     know_automaton(node, found)
@@ -82,7 +84,7 @@ def _is_apart(pattern: str, names: list[str]) -> bool:
 
 def _checked(text: str) -> str:
     if len(text) > MAX_CHARS:
-        raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+        raise UnsupportedRegex(TOO_LONG)
     return text
 
 
@@ -137,7 +139,7 @@ class Patterns:
         if len(patterns) == 1 and (self.is_loose or (least, most) == (0, None)):
             return patterns[0]
         if self.is_loose:
-            raise UnsupportedRegex("what several patterns have in common is not looked for")
+            raise UnsupportedRegex("several patterns are not intersected here")
         key = patterns, least, most
         if key not in self._common:
             with at_work("comparing patterns", None):
@@ -207,7 +209,9 @@ class Patterns:
                     left = self._less(left, cell, common)
             cells = cut + ([] if left.is_empty or not stays_alone else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:
-                raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
+                raise UnsupportedRegex(
+                    f"the patterns overlap in more than {_MAX_CELLS} ways; use fewer"
+                )
         known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
         return [
             (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
@@ -239,5 +243,5 @@ class Patterns:
     def _counted(self, found: Automaton) -> Automaton:
         self._work += 10 + len(found.rows)
         if self._work > MAX_WORK:
-            raise UnsupportedRegex("the schema compares too many patterns with each other")
+            raise UnsupportedRegex(TOO_MANY_PATTERNS)
         return found

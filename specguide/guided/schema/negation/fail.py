@@ -50,7 +50,11 @@ def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
         and not _is_unspoken(keyword, schema, negation)
     )
     unspoken = tuple(
-        refuse(keyword, place.path, "its negation has no grammar")
+        refuse(
+            keyword,
+            place.path,
+            "no grammar can exclude what it allows; leave it out of the negation",
+        )
         for keyword in sorted(schema)
         if _is_unspoken(keyword, schema, negation)
     )

@@ -83,7 +83,8 @@ class _Places:
         if key not in self._numbers:
             if len(self._numbers) >= _MAX_PLACES:
                 raise UnsupportedGuide(
-                    f"arrays of distinct items may stand in more than {_MAX_PLACES} places",
+                    f"arrays with uniqueItems may occur at more than {_MAX_PLACES} places; make "
+                    "the schema smaller, or leave uniqueItems out",
                     keyword="uniqueItems",
                 )
             self._numbers[key] = len(self._numbers)
@@ -195,7 +196,9 @@ class _Places:
             values = (value for node in self._holding([asking]) for value in node.values or ())
             if any(isinstance(value, list) and len(value) > 1 for value in values):
                 raise refuse(
-                    "uniqueItems", asking.path, "arrays are listed beside it; leave out either"
+                    "uniqueItems",
+                    asking.path,
+                    "an enum or const lists arrays beside it; leave out either",
                 )
 
     def _check_enough(self, path: str, asked: Arrays) -> None:
@@ -204,13 +207,14 @@ class _Places:
                 raise refuse(
                     "uniqueItems",
                     path,
-                    "items that are told by their place may run out of values; "
-                    "list these in enums, or leave uniqueItems out",
+                    "the items of prefixItems may run out of distinct values; list their values in "
+                    "enums, or leave uniqueItems out",
                 )
         least = asked.min_items or 0
         goes_on = least > max(1, len(asked.prefix))
         if goes_on and self._count(asked.rest) < min(least, MANY):
-            raise refuse("uniqueItems", path, f"there may be no {least} different items")
+            why = f"its items may have fewer than {least} different values; lower minItems"
+            raise refuse("uniqueItems", path, why)
 
     def _is_new(self, item: Core, before: Iterable[Core]) -> bool:
         """Whether an item can always differ from those before it, however it begins."""
@@ -238,7 +242,7 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
         raise refuse(
             "uniqueItems",
             path,
-            "arrays with equal items are listed in its place; leave out either",
+            "an enum or const lists an array with equal items in its place; leave out either",
         )
 
 

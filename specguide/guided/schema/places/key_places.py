@@ -33,6 +33,7 @@ MAX_TRACKED = 8
 _MAX_COUNTED = 100
 _MAX_PLACES = 10_000
 _MAX_OPTIONS = 64
+_IN_ORDER = 'ask for key_order "schema"'
 
 
 def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
@@ -90,7 +91,8 @@ class _Places:
         if key not in self._numbers:
             if len(self._numbers) >= _MAX_PLACES:
                 raise UnsupportedGuide(
-                    f"objects with keys in any order may stand in more than {_MAX_PLACES} places",
+                    f"objects with keys in any order may occur at more than {_MAX_PLACES} places; "
+                    f"{_IN_ORDER}",
                     keyword="properties",
                 )
             self._numbers[key] = len(self._numbers)
@@ -148,7 +150,9 @@ class _Places:
         """Notes the keys that distinguish the objects of a place."""
         options = self._options([node.kinds.objects for node in nodes], names, takes_any)
         if len(options) > _MAX_OPTIONS:
-            why = f"in any order, {len(options)} kinds of objects cannot be told apart"
+            why = (
+                f"with keys in any order, {len(options)} kinds of objects are too many; {_IN_ORDER}"
+            )
             raise refuse("anyOf", nodes[0].path, why)
         for node in nodes if len(options) > 1 else ():
             own = _option(node.kinds.objects, names)
@@ -206,8 +210,8 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
     asked = node.kinds.objects
     if len(tracked.names) > MAX_TRACKED:
         why = (
-            f"in any order, more than {MAX_TRACKED} of its properties tell the object from others "
-            "that may stand there"
+            f"with keys in any order, more than {MAX_TRACKED} of its properties distinguish the "
+            f"object from others that may take its place; {_IN_ORDER}"
         )
         raise refuse("required", node.path, why)
     common = frozenset.intersection(*(one.required for one in options))
@@ -222,7 +226,10 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
         if keyword == "maxProperties" and common:
             is_hard = True
         if bound is not None and is_hard and (tracked.is_counted or keyword == "maxProperties"):
-            why = "in any order, other objects that may stand there are counted in another way"
+            why = (
+                "with keys in any order, other objects that may take its place have other numbers "
+                f"of properties; {_IN_ORDER}"
+            )
             raise refuse(keyword, node.path, why)
 
 
