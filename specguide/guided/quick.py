@@ -18,8 +18,8 @@ def quick(cls: _Class) -> _Class:
     """
     if hasattr(cls, "__post_init__"):
         raise TypeError(f"{cls.__name__} has a __post_init__: it cannot be made quickly")
-    told = [(one.name, one.type, copy.copy(one)) for one in fields(cls)]
-    plain = make_dataclass(cls.__name__, told)
+    own = [(one.name, one.type, copy.copy(one)) for one in fields(cls)]
+    plain = make_dataclass(cls.__name__, own)
     cls.__init__ = plain.__init__  # type: ignore[misc]
     del cls.__setattr__, cls.__delattr__
     return cls

@@ -140,11 +140,11 @@ def _with_calls(
 ) -> Rewritten:
     """The grammar of a message with calls of many tools. Arguments that may wait are left out."""
     defer = None if spec.grammars is None else spec.grammars.defer
-    told = None if defer is None else with_tokens(calls)
-    if defer is None or told is None:
+    texts = None if defer is None else with_tokens(calls)
+    if defer is None or texts is None:
         return Rewritten("grammar", _grammar(source, spec))
     _check_grammar(source)
-    text, left_out = defer(source, told)
+    text, left_out = defer(source, texts)
     return Rewritten("grammar", text, calls=left_out)
 
 
@@ -222,15 +222,15 @@ def _with_tags(
 ) -> Iterator[Rewritten]:
     """A structural tag of many tags without the JSON that may wait; nothing where none may wait."""
     texts = None if spec.grammars is None else tag_texts(tag)
-    told = None if texts is None else with_tokens(texts)
-    if told is None or spec.grammars is None:
+    spelled = None if texts is None else with_tokens(texts)
+    if spelled is None or spec.grammars is None:
         return
     schemas = [one["content"]["json_schema"] for one in tag["format"]["tags"]]
     can_wait = list(map(spec.grammars.may_wait, schemas))
     if any(can_wait):
-        left = left_out(tag, can_wait, is_reached=told.is_reached)
+        left = left_out(tag, can_wait, is_reached=spelled.is_reached)
         written = _tag(left, spec, lambda node: _schema(node, spec, AS_USUAL))
-        calls = DeferredCalls(vars(told), [], can_wait)
+        calls = DeferredCalls(vars(spelled), [], can_wait)
         yield Rewritten("structural_tag", written, calls=calls)
 
 

@@ -87,5 +87,5 @@ class _EndingMatcher:
 
 def _is_terminated(matcher: Any) -> bool:
     """Whether it is terminated; `is_terminated` may be a property or a method."""
-    told = matcher.is_terminated
-    return bool(told() if callable(told) else told)
+    answer = matcher.is_terminated
+    return bool(answer() if callable(answer) else answer)

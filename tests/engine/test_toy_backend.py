@@ -27,7 +27,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of the toy backend, while its file is one of the folder's."""
     shutil.copy(toy_backend.__file__, tmp_path / "toy_in_the_folder.py")
     monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(tmp_path)])
-    (found,) = (spec for spec in backends._found() if spec.name not in BACKENDS)
+    (found,) = (spec for spec in backends._specs_of_modules() if spec.name not in BACKENDS)
     monkeypatch.setitem(BACKENDS, found.name, found)
     return found.name
 

@@ -39,13 +39,13 @@ def written(schema: Any) -> str:
 
 def test_a_text_is_matched_once_by_a_pattern(monkeypatch):
     matched = []
-    look = nfa.TextMatcher._found_to_match
+    look = nfa.TextMatcher._matches
 
     def found_to_match(self, text):
         matched.append(text)
         return look(self, text)
 
-    monkeypatch.setattr(nfa.TextMatcher, "_found_to_match", found_to_match)
+    monkeypatch.setattr(nfa.TextMatcher, "_matches", found_to_match)
     with Budget(GuideConfig().max_schema_steps).counting():
         assert [patterns.pattern_matches("^a+$", "aaa") for _ in range(3)] == [True] * 3
     assert matched == ["aaa"]

@@ -41,7 +41,7 @@ _DIGITS = 6
 _QUOTE = '\\"'
 
 
-def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> str | None:
+def number_regex(numbers: Numbers, name: str, most_digits: int = MAX_DIGITS) -> str | None:
     """A regular expression of numbers; None where there are none.
 
     name:        "number" or "integer"
@@ -49,25 +49,25 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
 
     Raises UnsupportedGuide for multiples that have no short expression.
     """
-    if asked.is_fraction and name == "integer":
+    if numbers.is_fraction and name == "integer":
         return None
     spend(_STEPS_A_NUMBER)
-    if asked.not_multiples:
+    if numbers.not_multiples:
         raise UnsupportedGuide(
             "xgrammar cannot exclude multiples of a number; leave out the multipleOf inside `not`"
         )
-    return _written(interval_of(asked, "fraction" if asked.is_fraction else name, most_digits))
+    return _written(interval_of(numbers, "fraction" if numbers.is_fraction else name, most_digits))
 
 
-def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
+def integer_numerals(numbers: Numbers, most_digits: int) -> Regex:
     """A tree of the integers within the bounds; where these do not limit the length, of at most
     `most_digits` digits."""
-    return numerals(interval_of(asked, "integer", most_digits))
+    return numerals(interval_of(numbers, "integer", most_digits))
 
 
-def interval_of(asked: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Interval:
+def interval_of(numbers: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Interval:
     """The bounds of numbers as an Interval."""
-    return Interval(*bounds(asked, _decimal), kind, most_digits)
+    return Interval(*bounds(numbers, _decimal), kind, most_digits)
 
 
 def _decimal(number: Number) -> Decimal:
@@ -151,8 +151,8 @@ class NamedNumbers:
             return self._number(write(either(map(literal, spellings(value)))))
         return value
 
-    def _name(self, asked: Numbers, name: str) -> str | int | None:
-        regex = number_regex(asked, name, _FEW_DIGITS)
+    def _name(self, numbers: Numbers, name: str) -> str | int | None:
+        regex = number_regex(numbers, name, _FEW_DIGITS)
         return None if regex is None else self._number(regex)
 
     def _number(self, regex: str) -> str | int:

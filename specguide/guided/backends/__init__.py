@@ -43,12 +43,12 @@ AUTO = "auto"
 _ASKED_FOR_PYTHON = "SPECGUIDE_PYTHON_MATCHERS asks for the Python adapter"
 
 
-def _found() -> Iterator[BackendSpec]:
+def _specs_of_modules() -> Iterator[BackendSpec]:
     for module in pkgutil.iter_modules(__path__):
         yield importlib.import_module(f"{__name__}.{module.name}").SPEC
 
 
-BACKENDS: dict[str, BackendSpec] = {spec.name: spec for spec in _found()}
+BACKENDS: dict[str, BackendSpec] = {spec.name: spec for spec in _specs_of_modules()}
 """All backends by name. A backend that is added at run time is used by compiles in this process,
 but not by those that GuideConfig.isolate_compiles sends to another process."""
 

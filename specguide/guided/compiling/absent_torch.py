@@ -17,7 +17,7 @@ _ABSENT = ("torch", "transformers")
 
 class _AnyName(type):
     def __getattr__(cls, name: str) -> Any:
-        return _found(name)
+        return _attribute(name)
 
 
 class _Anything(metaclass=_AnyName):
@@ -27,7 +27,7 @@ class _Anything(metaclass=_AnyName):
         pass
 
 
-def _found(name: str) -> Any:
+def _attribute(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return _Anything
@@ -46,7 +46,7 @@ def import_without_torch(library: str) -> bool:
         importlib.import_module("tvm_ffi")
         for name in _ABSENT:
             sys.modules[name] = ModuleType(name)
-            sys.modules[name].__getattr__ = _found  # type: ignore[method-assign]
+            sys.modules[name].__getattr__ = _attribute  # type: ignore[method-assign]
         importlib.import_module(library)
     except ImportError as error:
         return error.name == library  # no name of torch was missing: the library is not installed

@@ -176,10 +176,10 @@ def _work(lease: socket.socket, libraries: Libraries) -> None:
     is_last = False
     with lease.makefile("rb") as lines:
         while not is_last:
-            asked = json.loads(lines.readline())
+            request = json.loads(lines.readline())
             with _limits(libraries.config):
                 lease.sendall(STARTED)
-                answer = _answer_beside(asked, libraries)
+                answer = _answer_beside(request, libraries)
             is_last = _memory_bytes(_RESIDENT) > before + _MOST_LEFT_BYTES
             _send(lease, {**answer, "is_last": is_last})
 
@@ -201,11 +201,11 @@ def _limits(config: GuideConfig) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
+def _answer_beside(request: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     """Make the answer on a thread with a large stack. The thread gets a lower priority when it
     takes long."""
     answers: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: answers.append(_answer(asked, libraries)))
+    thread = threading.Thread(target=lambda: answers.append(_answer(request, libraries)))
     thread.start()
     thread.join(QUICK_S)
     if thread.is_alive() and thread.native_id is not None:
@@ -214,12 +214,14 @@ def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any
     return answers[0]
 
 
-def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
+def _answer(request: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
-    parts = {name: asked[name] for name in ("key_order", "calls", "as_tag", "is_part")}
-    guide = read_guide(asked["kind"], asked["source"], **parts)
+    parts = {name: request[name] for name in ("key_order", "calls", "as_tag", "is_part")}
+    guide = read_guide(request["kind"], request["source"], **parts)
     found = outcome(
-        guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
+        guide,
+        libraries.config,
+        lambda: libraries.first_enforcing(guide, request["backend"], _go_on),
     )
     if isinstance(found, Enforced) and len(found.written.text) > _MOST_ANSWER_CHARS:
         found = GuideLimitExceeded(

@@ -115,21 +115,21 @@ class Trial:
         self._lease.settimeout(_START_S)
         return self._lease.recv(1) == STARTED
 
-    def _outcome(self, told: dict[str, Any]) -> Passed | Failure:
-        if told.get("is_last", True):
+    def _outcome(self, answer: dict[str, Any]) -> Passed | Failure:
+        if answer.get("is_last", True):
             self.kill()
         else:
             self._give_back(self._lease)
-        if "signal" in told:
-            return self._ended_by(told["signal"])
-        if "error" in told:
-            kind: type[Failure] = getattr(errors, told["error"])
-            error = kind.__new__(kind, told["message"])
-            vars(error).update(told["fields"])
+        if "signal" in answer:
+            return self._ended_by(answer["signal"])
+        if "error" in answer:
+            kind: type[Failure] = getattr(errors, answer["error"])
+            error = kind.__new__(kind, answer["message"])
+            vars(error).update(answer["fields"])
             return error
-        outline = told["written"].pop("outline")
-        written = Written(**told["written"], outline=outline and Outline(*outline))
-        return Passed(written, told["backend"], told["num_bytes"])
+        outline = answer["written"].pop("outline")
+        written = Written(**answer["written"], outline=outline and Outline(*outline))
+        return Passed(written, answer["backend"], answer["num_bytes"])
 
     def _ended_by(self, number: int) -> Failure:
         if number == signal.SIGALRM:
@@ -162,7 +162,7 @@ class Sandbox:
     def start(self, guide: Guide, requested: str) -> Trial:
         """Start to compile a guide by the requested backend, or "auto". Raises EngineError,
         CompilerBusy."""
-        asked = {
+        request = {
             "kind": guide.kind,
             "source": guide.source(),
             "backend": requested,
@@ -171,7 +171,7 @@ class Sandbox:
             "as_tag": guide.as_tag,
             "is_part": guide.is_part,
         }
-        ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
+        ask = partial(self._ask, json.dumps(request).encode() + b"\n")
         return Trial(guide, self._config, ask, self._take_back)
 
     def close(self) -> None:

@@ -34,12 +34,12 @@ def schema_term(
         raise InvalidGuide(
             "the schema `false` allows no value at all; write another", param="json_schema"
         )
-    asked = {} if schema is True else schema
-    if behind is None and asked and "x-guidance" not in asked:  # the usual case
+    keywords = {} if schema is True else schema
+    if behind is None and keywords and "x-guidance" not in keywords:  # the usual case
         ours = _written_options(limits.max_whitespace, limits.max_indent)
-        return f"%json {json.dumps(asked)[:-1]}, {ours}"
+        return f"%json {json.dumps(keywords)[:-1]}, {ours}"
     options = _options(limits) if behind is None else {**_options(limits), "behind": list(behind)}
-    return "%json " + json.dumps({**asked, "x-guidance": options})
+    return "%json " + json.dumps({**keywords, "x-guidance": options})
 
 
 def _options(limits: GuideConfig) -> dict[str, Json]:

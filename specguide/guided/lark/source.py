@@ -93,15 +93,15 @@ def _behind_blanks(source: str, at: int) -> int:
 def _with_string(line: str) -> str:
     """A line with the definition of ESCAPED_STRING in place of its import."""
     code = line.partition("//")[0].partition("#")[0]
-    directive, _, asked = code.strip().partition(" ")
-    library, dot, name = asked.partition(".")
+    directive, _, imported = code.strip().partition(" ")
+    library, dot, name = imported.partition(".")
     if directive != _IMPORT or not library.startswith(_LIBRARY):
         return line
     if dot:
         name, _, alias = name.partition("->")
         own = alias.strip() or _STRING
         return f"{own}: {_STRING_ON_ONE_LINE}" if name.strip() == _STRING else line
-    names = [one.strip() for one in asked.partition("(")[2].partition(")")[0].split(",")]
+    names = [one.strip() for one in imported.partition("(")[2].partition(")")[0].split(",")]
     if _STRING not in names:
         return line
     others = [one for one in names if one != _STRING]

@@ -60,8 +60,8 @@ class ArgumentMarks:
             case ArrayShape():
                 return [self.array[0]]
             case JsonShape():
-                told = self._form.before_json_of(shape.kind)
-                return [mark_bytes(one, self._ids) for one in told]
+                texts = self._form.before_json_of(shape.kind)
+                return [mark_bytes(one, self._ids) for one in texts]
         return []
 
 
@@ -109,10 +109,10 @@ class ListedReader:
         return True
 
     def _member(
-        self, before: bytes, path: str, shapes: Mapping[str, Shape], told: bytes
+        self, before: bytes, path: str, shapes: Mapping[str, Shape], lead: bytes
     ) -> Steps[bool]:
         """Read a value with its name. Returns whether it was whole. The name is held back until it
-        is whole. told: JSON shown in front of it"""
+        is whole. lead: JSON shown in front of it"""
         cursor, marks = self._cursor, self._marks
         is_there = yield from cursor.begins(before)
         end = (yield from cursor.find(marks.before_value, len(before))) if is_there else None
@@ -121,7 +121,7 @@ class ListedReader:
         name = cursor.data[cursor.at + len(before) : end].decode(errors="replace")
         inside = f"{path}/{pointer_step(name)}"
         cursor.mark(before, self._around(path))
-        shown = self._owed + told + json.dumps(name, ensure_ascii=False).encode()
+        shown = self._owed + lead + json.dumps(name, ensure_ascii=False).encode()
         cursor.take(end, self._place._replace(role="key", path=inside), shown)
         self._owed = b""
         shape, between = shapes.get(name, _JSON), (marks.before_value, b": ")

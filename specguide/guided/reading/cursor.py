@@ -114,8 +114,10 @@ class Cursor:
         while True:
             places = [self.data.find(mark, self.at) for mark in marks]
             found = min((place for place in places if place >= 0), default=-1)
-            kept = 0 if self.is_over else max(_overlap(self.data, self.at, one) for one in marks)
-            end = len(self.data) - kept if found < 0 else found
+            num_kept = (
+                0 if self.is_over else max(_overlap(self.data, self.at, one) for one in marks)
+            )
+            end = len(self.data) - num_kept if found < 0 else found
             self.take(end, part, show and show(self.data[self.at : end]))
             if found >= 0 or self.is_over:
                 return found >= 0

@@ -132,7 +132,7 @@ def automaton(node: Regex, *, outer: bool = False) -> Automaton:
 
     Raises UnsupportedRegex where it has more than MAX_STATES states.
     """
-    found = _found(node, outer)
+    found = _automaton_or_error(node, outer)
     if isinstance(found, UnsupportedRegex):
         raise UnsupportedRegex(str(found))
     return found
@@ -140,11 +140,11 @@ def automaton(node: Regex, *, outer: bool = False) -> Automaton:
 
 def know_automaton(node: Regex, found: Automaton) -> None:
     """Make `automaton` return this one for a tree that was made from it."""
-    know(_found, found, node, False)
+    know(_automaton_or_error, found, node, False)
 
 
 @kept
-def _found(node: Regex, outer: bool) -> Automaton | UnsupportedRegex:
+def _automaton_or_error(node: Regex, outer: bool) -> Automaton | UnsupportedRegex:
     """The automaton, or the error that there are too many states; either is cached."""
     try:
         return _of_both(node, outer) if isinstance(node, Both) else _of_tree(node, outer)

@@ -72,7 +72,7 @@ def _one_or_other(one: Regex, other: Regex) -> Regex:
         return one if other == NOTHING else other
     if not isinstance(one, Both) and not isinstance(other, Both):
         return either((one, other))
-    (items, but), (others, others_but) = _asked(one), _asked(other)
+    (items, but), (others, others_but) = _both_sides(one), _both_sides(other)
     left_out = [
         *(together([left], [item], is_exact=True) for left in but for item in others),
         *(together([left], [item], is_exact=True) for left in others_but for item in items),
@@ -83,7 +83,7 @@ def _one_or_other(one: Regex, other: Regex) -> Regex:
     return together(pairs, [left for left in left_out if left != NOTHING], is_exact=agreed)
 
 
-def _asked(node: Regex) -> tuple[Sequence[Regex], Sequence[Regex]]:
+def _both_sides(node: Regex) -> tuple[Sequence[Regex], Sequence[Regex]]:
     """The trees that must all match, and those that must not."""
     return (node.items, node.but) if isinstance(node, Both) else ((node,), ())
 

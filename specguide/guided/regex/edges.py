@@ -48,8 +48,8 @@ def _edged(node: Regex, chars: CharSet, *, at_start: bool) -> Regex | None:
             return _edged_sequence(items, chars, at_start=at_start)
         case Either(items):
             parts = [_edged(item, chars, at_start=at_start) for item in items]
-            kept = [part for part in parts if part is not None]
-            return either(kept) if len(kept) == len(parts) else None
+            edged = [part for part in parts if part is not None]
+            return either(edged) if len(edged) == len(parts) else None
         case Repeat(item, least, most) if most != 0 and least_length(item) > 0:
             others = Repeat(item, max(0, least - 1), None if most is None else most - 1)
             sequence = (item, others) if at_start else (others, item)

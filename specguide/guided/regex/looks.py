@@ -90,18 +90,18 @@ def _one_sided(look: Look) -> Regex:
     if len(ways) > _MAX_WAYS:
         raise UnsupportedRegex(_BEYOND)
     if not look.negative:
-        return either(concat(*asked, replace(look, node=rest)) for asked, rest in ways)
+        return either(concat(*outer, replace(look, node=rest)) for outer, rest in ways)
     return concat(
-        *(either((*map(_failed, asked), replace(look, node=rest))) for asked, rest in ways)
+        *(either((*map(_failed, outer), replace(look, node=rest))) for outer, rest in ways)
     )
 
 
-def _failed(asked: Regex) -> Regex:
+def _failed(look: Regex) -> Regex:
     """Matches where an anchor, a lookahead or a lookbehind does not match."""
-    if isinstance(asked, Look):
-        return replace(asked, negative=not asked.negative)
-    assert isinstance(asked, Anchor)
-    return Look(ANY_CHAR, negative=False, behind=asked.at_start)
+    if isinstance(look, Look):
+        return replace(look, negative=not look.negative)
+    assert isinstance(look, Anchor)
+    return Look(ANY_CHAR, negative=False, behind=look.at_start)
 
 
 def _ways(node: Regex, behind: bool) -> Iterator[tuple[tuple[Regex, ...], Regex]]:
@@ -120,11 +120,11 @@ def _ways(node: Regex, behind: bool) -> Iterator[tuple[tuple[Regex, ...], Regex]
             yield from _ways(whole, behind)
     elif isinstance(edge, (Look, Anchor)):
         to_other_side = (edge.behind if isinstance(edge, Look) else edge.at_start) != behind
-        for asked, inside in _ways(concat(*rest), behind):
+        for outer, inside in _ways(concat(*rest), behind):
             if to_other_side:
-                yield (edge, *asked), inside
+                yield (edge, *outer), inside
             else:
-                yield asked, concat(inside, edge) if behind else concat(edge, inside)
+                yield outer, concat(inside, edge) if behind else concat(edge, inside)
     else:
         raise UnsupportedRegex(_BEYOND)
 

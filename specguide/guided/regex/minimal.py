@@ -69,8 +69,8 @@ def _blocks_without_loops(
             num_left[state] -= 1
             if not num_left[state]:
                 spend(1 + len(rows[state]) // 8)
-                told = state in ends, _into(found, rows[state])
-                found[state] = known.setdefault(told, state)
+                key = state in ends, _into(found, rows[state])
+                found[state] = known.setdefault(key, state)
                 todo.append(state)
     return found if len(found) > len(rows) else None
 
@@ -80,10 +80,10 @@ def _blocks_with_loops(
 ) -> dict[int, int]:
     """See above, for any states. distances: characters to the nearest accepting state, of states
     from which one is reached"""
-    kept = {NOWHERE: NOWHERE} | dict.fromkeys(range(len(rows)), NOWHERE)
-    kept.update(zip(distances, distances, strict=True))
+    block_of = {NOWHERE: NOWHERE} | dict.fromkeys(range(len(rows)), NOWHERE)
+    block_of.update(zip(distances, distances, strict=True))
     live = {
-        state: tuple(map(kept.__getitem__, row))
+        state: tuple(map(block_of.__getitem__, row))
         for state, row in enumerate(rows)
         if state in distances
     }
@@ -91,7 +91,7 @@ def _blocks_with_loops(
     todo: Iterable[int] = live
     while todo:
         todo = blocks.divide(todo)
-    return kept | blocks.block_of
+    return block_of | blocks.block_of
 
 
 def _distances(sources: Mapping[int, Sequence[int]], accepting: set[int]) -> dict[int, int]:

@@ -142,10 +142,10 @@ class TextMatcher:
     def matches(self, text: str) -> bool:
         """Whether it matches the whole text, in steps linear in the text; cached."""
         if text not in self._known:
-            self._known[text] = self._found_to_match(text)
+            self._known[text] = self._matches(text)
         return self._known[text]
 
-    def _found_to_match(self, text: str) -> bool:
+    def _matches(self, text: str) -> bool:
         if isinstance(self._node, Both):
             return all(one.matches(text) for one in self._all) and not any(
                 one.matches(text) for one in self._none

@@ -247,10 +247,10 @@ def literals(texts: Iterable[str]) -> Regex:
 
 def either(nodes: Iterable[Regex]) -> Regex:
     """One of the nodes, without choices inside choices."""
-    kept = [
+    options = [
         part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))
     ]
-    return kept[0] if len(kept) == 1 else Either(tuple(kept))
+    return options[0] if len(options) == 1 else Either(tuple(options))
 
 
 def concat(*nodes: Regex) -> Regex:

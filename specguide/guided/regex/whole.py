@@ -245,9 +245,9 @@ def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
         behind, parts = parts, []
         for found, outer in _split(item, at_start):
             for also_found, inner in behind:
-                kept = _at_edge(outer, at_start) if also_found else outer
-                if kept is not None:
-                    pair = (kept, inner) if at_start else (inner, kept)
+                rest = _at_edge(outer, at_start) if also_found else outer
+                if rest is not None:
+                    pair = (rest, inner) if at_start else (inner, rest)
                     parts.append((found or also_found, _join(*pair)))
         if not parts:
             raise UnsupportedRegex(_ANCHOR_INSIDE)
@@ -288,13 +288,13 @@ def _join(*nodes: Regex) -> Regex:
             and ANY_TEXT in items[max(0, i - 1) : i + 2]
         ):
             items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
-    kept = [
+    joined = [
         item
         for i, item in enumerate(items)
         if not (isinstance(item, Repeat) and item.most == 0)
         and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
     ]
-    return kept[0] if len(kept) == 1 else _in_turn(tuple(kept))
+    return joined[0] if len(joined) == 1 else _in_turn(tuple(joined))
 
 
 def _in_turn(items: tuple[Regex, ...]) -> Regex:

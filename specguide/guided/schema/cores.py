@@ -73,19 +73,19 @@ def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Itera
     doubt = next(unenforced(core, able), None)
     if doubt is None:
         yield core
-    found: list[CoreSchema] = []
+    merged: list[CoreSchema] = []
     for most_ways, num_steps in _TRIALS:
         try:
             with at_most(num_steps):
                 other = prune(merge(core, most_ways))
             spend(weight(other))
-            if other not in found and next(unenforced(other, able), None) is None:
-                found.append(other)
+            if other not in merged and next(unenforced(other, able), None) is None:
+                merged.append(other)
                 yield other
         except NoInstance:
             if most_ways is None and able.has_open_objects:
                 raise no_instance(core, schema) from None
         except (UnsupportedGuide, RecursionError):
             pass  # the error about the core itself says more
-    if doubt is not None and not found:
+    if doubt is not None and not merged:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)

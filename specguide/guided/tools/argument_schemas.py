@@ -35,10 +35,12 @@ ends such a text too early, the library walks on to its end from wherever a mark
 
 def not_enforced(parameters: Mapping[str, Any]) -> list[str]:
     """The keywords that constrain all arguments together."""
-    return [name for name in sorted(parameters.keys() - _KNOWN) if _asks(name, parameters)]
+    return [
+        name for name in sorted(parameters.keys() - _KNOWN) if _constrains_several(name, parameters)
+    ]
 
 
-def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
+def _constrains_several(keyword: str, parameters: Mapping[str, Any]) -> bool:
     """Whether a keyword constrains arguments beyond the schema of each of them."""
     value = parameters[keyword]
     match keyword:

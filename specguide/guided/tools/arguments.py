@@ -203,10 +203,16 @@ class ArgumentRules:
             ways = (*map(literal, listed), *_patterns(shape.beside))
             return f"({' | '.join(ways)}) {self._terms(end)}"
         barred += "".join(JSON_OPENERS) if shape.is_apart else ""
-        asked = int(schema.get("minLength", 0)), schema.get("maxLength"), barred, shape.beside, end
-        term = self._texts.get(asked)
+        constraints = (
+            int(schema.get("minLength", 0)),
+            schema.get("maxLength"),
+            barred,
+            shape.beside,
+            end,
+        )
+        term = self._texts.get(constraints)
         if term is None:
-            term = self._texts[asked] = self._free_text(*asked)
+            term = self._texts[constraints] = self._free_text(*constraints)
         return term
 
     def _quoted(self, schema: Mapping[str, Any]) -> str:

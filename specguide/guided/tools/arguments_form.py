@@ -109,12 +109,12 @@ class ArgumentsForm:
         has_marks = self.object_marks is not None or self.array_marks is not None
         return has_marks or self.tells_texts
 
-    def words(self, told: str) -> tuple[str, ...]:
-        """The ways to write a value that is not a text. told: the value as JSON"""
-        if told not in self.constants:
-            return (told,)
-        word = self.constants[told]
-        return (word, told) if self.has_json_constants else (word,)
+    def words(self, text: str) -> tuple[str, ...]:
+        """The ways to write a value that is not a text. text: the value as JSON"""
+        if text not in self.constants:
+            return (text,)
+        word = self.constants[text]
+        return (word, text) if self.has_json_constants else (word,)
 
     def after_value_of(self, name: str) -> str:
         """The text behind an argument's value."""
@@ -124,8 +124,8 @@ class ArgumentsForm:
         """The texts that may stand before a value that is written as JSON. kind: a type of JSON
         Schema; "": there may be several"""
         kinds = KINDS if not kind else ["number" if kind == "integer" else kind]
-        told = kinds if self.tells_kinds else kinds[:1]
-        return [self.before_json.replace("{kind}", one) for one in told]
+        named = kinds if self.tells_kinds else kinds[:1]
+        return [self.before_json.replace("{kind}", one) for one in named]
 
     def written(self, arguments: str) -> str:
         """Arguments, given as a JSON object, written one by one; strings raw where texts are."""

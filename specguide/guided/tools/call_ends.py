@@ -55,10 +55,10 @@ def are_ended(
         return False
     if any(end in member.name for shape in shapes for member in shape.members):
         return False
-    return form.other_text_marks is None or _are_told(form, form.other_text_marks, shapes)
+    return form.other_text_marks is None or _are_distinct(form, form.other_text_marks, shapes)
 
 
-def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
+def _are_distinct(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
     """Whether no JSON contains the text from an argument's end up to one of these marks, and only
     texts between such marks begin as the mark does. No literal contains such a mark."""
     head, (begin, end) = form.before_name, marks

@@ -17,7 +17,7 @@ from specguide.guided.tools.shapes import ObjectShape, names_in
 _OPENERS = ("{", "[", '"')
 
 
-class _Told(NamedTuple):
+class _Starts(NamedTuple):
     """The fields of CallTexts with these names, but `before` and `gate` as bytes."""
 
     before: Sequence[bytes]
@@ -68,19 +68,19 @@ class CallStarts:
         ends = [*self.ids, *(part[0] for part in parts[:1] if part not in self.ids)]
         if any(end in name for name in shapes for end in ends):
             return None
-        told = (
+        starts = (
             self._listed(must_call, has_answer)
             or self._marked(shapes.values())
             or self._gated(list(shapes.values()), must_call, has_answer)
             or self._named_alone(shapes, must_call)
         )
-        if told is None:
+        if starts is None:
             return None
         return CallTexts(
-            gate=told.gate.hex(),
-            before=[text.hex() for text in told.before],
-            ends=told.ends,
-            held=told.held,
+            gate=starts.gate.hex(),
+            before=[text.hex() for text in starts.before],
+            ends=starts.ends,
+            held=starts.held,
             lead=self._bytes(lead).hex(),
             firsts=firsts,
             names=list(shapes),
@@ -107,7 +107,7 @@ class CallStarts:
             return b"{".hex() if are_objects else None
         return self._first_bytes([form.before_name, form.if_none + one.after_arguments])
 
-    def _listed(self, must_call: bool, has_answer: bool) -> _Told | None:
+    def _listed(self, must_call: bool, has_answer: bool) -> _Starts | None:
         """Calls with arguments in JSON and fixed texts between them, where nothing else in a
         message can be taken for their beginning."""
         one = self.tool_format
@@ -120,9 +120,9 @@ class CallStarts:
         if one.separator is not None:
             later = one.after_arguments + one.separator + one.before_name
             before.append(JSON_END + self._bytes(later))
-        return _Told(before, "JSON")
+        return _Starts(before, "JSON")
 
-    def _marked(self, shapes: Iterable[ObjectShape]) -> _Told | None:
+    def _marked(self, shapes: Iterable[ObjectShape]) -> _Starts | None:
         """Calls that each begin with a special token of their own. Arguments cannot contain it, so
         their end need not be known."""
         one, form = self.tool_format, self.tool_format.arguments
@@ -139,7 +139,7 @@ class CallStarts:
             others += (form.before_value, form.after_value)
             others += (form.separator, form.if_none)
             others += (*(form.object_marks or ()), *(form.array_marks or ()))
-        return _Told([self._bytes(self._mark)], "SEARCHED") if self._is_in_none(others) else None
+        return _Starts([self._bytes(self._mark)], "SEARCHED") if self._is_in_none(others) else None
 
     def _is_in_none(self, others: Iterable[str]) -> bool:
         """Whether no other text contains `_mark`, or ends with its beginning."""
@@ -157,32 +157,41 @@ class CallStarts:
 
     def _gated(
         self, shapes: Sequence[ObjectShape], must_call: bool, has_answer: bool
-    ) -> _Told | None:
+    ) -> _Starts | None:
         """Calls with one beginning for all, behind which the ends of arguments can be found."""
-        one, form = self.tool_format, self.tool_format.arguments
+        tool_format, form = self.tool_format, self.tool_format.arguments
         gate = self._gate(must_call, has_answer)
-        if gate is None or around_id(one.before_arguments)[0] != one.before_arguments:
+        if (
+            gate is None
+            or around_id(tool_format.before_arguments)[0] != tool_format.before_arguments
+        ):
             return None
-        head, _ = around_id(one.opening)
-        first = TEXT_START if head == one.opening else self._bytes(behind_id(one.opening))
-        between = one.after_arguments + (one.separator or "") + one.before_name
+        head, _ = around_id(tool_format.opening)
+        first = (
+            TEXT_START
+            if head == tool_format.opening
+            else self._bytes(behind_id(tool_format.opening))
+        )
+        between = (
+            tool_format.after_arguments + (tool_format.separator or "") + tool_format.before_name
+        )
         if form is None:
             later = _behind_ids(between)
             mark = b"" if later != between else JSON_END
-            told = _Told([first, mark + self._bytes(later)], "JSON", gate)
-            return told if later else None
-        if one.ids:
+            starts = _Starts([first, mark + self._bytes(later)], "JSON", gate)
+            return starts if later else None
+        if tool_format.ids:
             return None
-        if are_bracketed(one, form, shapes):
-            behind = between.removeprefix(one.after_arguments[0])
-            return _Told([first, JSON_END + self._bytes(behind)], "BRACKETED", gate)
+        if are_bracketed(tool_format, form, shapes):
+            behind = between.removeprefix(tool_format.after_arguments[0])
+            return _Starts([first, JSON_END + self._bytes(behind)], "BRACKETED", gate)
         if are_ended(form, between, shapes, self.ids):
             ends = [ARGUMENTS_START + self._bytes(form.if_none), self._bytes(form.after_value)]
             before = [first, *(end + self._bytes(between) for end in ends)]
-            return _Told(before, "SEARCHED", gate, self._held(form))
+            return _Starts(before, "SEARCHED", gate, self._held_marks(form))
         return None
 
-    def _held(self, form: ArgumentsForm) -> dict[str, Any] | None:
+    def _held_marks(self, form: ArgumentsForm) -> dict[str, Any] | None:
         """`held` of CallTexts."""
         if form.other_text_marks is None:
             return None
@@ -199,7 +208,7 @@ class CallStarts:
             **{name: self._bytes(text).hex() for name, text in marks.items()},
         }
 
-    def _named_alone(self, names: Iterable[str], must_call: bool) -> _Told | None:
+    def _named_alone(self, names: Iterable[str], must_call: bool) -> _Starts | None:
         """Calls with arguments in JSON that begin with only a name: at the start of a message whose
         text begins otherwise, and behind a mark that ends text and arguments and is in neither."""
         one, mark = self.tool_format, self.tool_format.separator
@@ -214,7 +223,7 @@ class CallStarts:
         )
         if not are_told or not all(is_in_no_json(mark + head, self.ids) for head in heads):
             return None
-        return _Told([TEXT_START, self._bytes(mark)], "JSON")
+        return _Starts([TEXT_START, self._bytes(mark)], "JSON")
 
     def _gate(self, must_call: bool, has_answer: bool) -> bytes | None:
         """The text with which all messages with calls begin, up to the first name or an id before

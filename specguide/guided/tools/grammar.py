@@ -78,9 +78,9 @@ def tool_guide(
             )
         order = "schema" if why_not is not None else order
     make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer, order)
-    told = [*((tool.name, tool.parameters) for tool in tools), answer]
+    schemas = [*((tool.name, tool.parameters) for tool in tools), answer]
     try:
-        text = marshal.dumps(told, _WITHOUT_REFERENCES)
+        text = marshal.dumps(schemas, _WITHOUT_REFERENCES)
     except ValueError:  # not all values are plain dicts
         return make()
     key = *rules.key, limits, must_call, is_parallel, order

@@ -39,10 +39,10 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
     apart = _apart(answer, _keys(one))
     if apart is None:
         return None
-    told = [_opened(apart), *(_opened(tool.parameters) for tool in tools)]
-    if None in told:
+    schemas = [_opened(apart), *(_opened(tool.parameters) for tool in tools)]
+    if None in schemas:
         return None
-    said, *arguments = ({"type": "json_schema", "json_schema": schema} for schema in told)
+    spoken, *arguments = ({"type": "json_schema", "json_schema": schema} for schema in schemas)
     calls = [
         {
             "type": "tag",
@@ -52,7 +52,7 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
         }
         for tool, content in zip(tools, arguments, strict=True)
     ]
-    form = {"type": "or", "elements": [said, *calls]}
+    form = {"type": "or", "elements": [spoken, *calls]}
     return json.dumps({"type": "structural_tag", "format": form}, ensure_ascii=False)
 
 

@@ -148,7 +148,7 @@ class _Shapes:
             return ChoiceShape(options) if options else None  # it is read without shapes
         if self.form.has_bare_texts:
             return self._bare(options, after)
-        is_told = bool(options) and self.form.tells_texts and self._are_told(options)
+        is_told = bool(options) and self.form.tells_texts and self._are_distinct(options)
         return ChoiceShape(options) if is_told else None
 
     def _bare(self, options: Sequence[Shape], after: str) -> Shape | None:
@@ -209,7 +209,7 @@ class _Shapes:
         end = form.object_marks[1] + after
         return all(can_be_named(form, name, end) for name in named)
 
-    def _are_told(self, options: Sequence[Shape]) -> bool:
+    def _are_distinct(self, options: Sequence[Shape]) -> bool:
         """Whether the beginnings of the options tell which one is there."""
         texts = sum(isinstance(one, TextShape) for one in options)
         json = [one.kind for one in options if isinstance(one, JsonShape)]
@@ -228,15 +228,15 @@ class _Shapes:
 def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Schemas, with the steps to them, such that a value fits the given schema exactly where it
     fits one of them. Yields nothing where these cannot be found simply."""
-    asked = schema.keys() - set(NOTES)
+    constraints = schema.keys() - set(NOTES)
     kinds = schema.get("type")
-    if asked == {"anyOf"}:
+    if constraints == {"anyOf"}:
         for index, option in enumerate(schema["anyOf"]):
             check_shapes(option, f"/anyOf/{index}")
             yield option, f"/anyOf/{index}"
-    elif not asked:
+    elif not constraints:
         yield from (({"type": kind}, "") for kind in KINDS)
-    elif asked in ({"enum"}, {"const"}):
+    elif constraints in ({"enum"}, {"const"}):
         listed = schema.get("enum", [schema.get("const")])
         for kind in KINDS:
             if those := [one for one in listed if kind_of(one) == kind]:
@@ -267,13 +267,13 @@ def _kind_of_any(schema: Any) -> str | None:
     where the schema asks for more."""
     if not is_object(schema):
         return "" if schema is True else None
-    asked = schema.keys() - set(NOTES)
-    if not asked:
+    constraints = schema.keys() - set(NOTES)
+    if not constraints:
         return ""
     kind = schema.get("type")
     if kind == "array":
-        return kind if asked == {"type"} else None
-    is_free = kind == "object" and not asked - {"type", "properties", "additionalProperties"}
+        return kind if constraints == {"type"} else None
+    is_free = kind == "object" and not constraints - {"type", "properties", "additionalProperties"}
     is_open = schema.get("additionalProperties", True) in (True, {})
     return "object" if is_free and is_open and not schema.get("properties") else None
 

@@ -61,20 +61,20 @@ def words_for(form: ArgumentsForm, schemas: Iterable[Any]) -> Words | None:
 def _words(form: ArgumentsForm, schema: Any) -> Words | None:
     if not isinstance(schema, Mapping):
         return None
-    kind, asked = schema.get("type"), schema.keys() - set(NOTES) - {"type"}
-    if not asked and kind in NUMERALS:
+    kind, constraints = schema.get("type"), schema.keys() - set(NOTES) - {"type"}
+    if not constraints and kind in NUMERALS:
         return Words(numeral=kind)
-    if not asked:
+    if not constraints:
         names = CONSTANTS_OF.get(kind, ()) if isinstance(kind, str) else ()
         return Words(tuple(word for name in names for word in form.words(name))) if names else None
-    if len(asked) > 1 or not asked <= LISTING:
+    if len(constraints) > 1 or not constraints <= LISTING:
         return None
-    values = schema["enum"] if "enum" in asked else [schema["const"]]
+    values = schema["enum"] if "enum" in constraints else [schema["const"]]
     fitting = [one for one in values if kind is None or _is_of(kind, one)]
     if any(isinstance(one, str | dict | list) for one in fitting):
         return None
-    told = map(json.dumps, fitting)
-    return Words(tuple(word for name in told for word in form.words(name)))
+    values_json = map(json.dumps, fitting)
+    return Words(tuple(word for name in values_json for word in form.words(name)))
 
 
 def _is_of(kind: Any, value: Any) -> bool:

@@ -80,7 +80,7 @@ class CallGrammars:
         texts = CallTexts(**known.texts)
         lead = texts.lead_bytes
         first = first_of(lead)
-        held = texts.held_bytes
+        held_texts = texts.held_bytes
         firsts = [first] if lead else [special_token(token) for token in texts.firsts]
         source = guide.source()
         parts: _Parts = (
@@ -98,7 +98,7 @@ class CallGrammars:
             gate=bytes.fromhex(texts.gate),
             lead=lead[len(first) :] if lead else None,
             arguments=getattr(native.CallArguments, texts.ends),
-            held=None if held is None else native.HeldTexts(**held),
+            held=None if held_texts is None else native.HeldTexts(**held_texts),
             has_part=known.has_part,
             vocabulary=self._words,
             reaching=texts.firsts or self._reaching(lead, texts.after_bytes),

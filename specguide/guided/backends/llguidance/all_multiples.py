@@ -32,7 +32,7 @@ _ANY_DIGITS = Repeat(digit_from(0, 9), 1, None)
 Put = Callable[[str, str], None]
 
 
-def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
+def all_multiples(numbers: Numbers, name: str, put: Put) -> list[str]:
     """The names of terminals of the multiples within the bounds; each multiple matches one of them.
 
     name: "number" or "integer"
@@ -40,26 +40,26 @@ def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
 
     Raises NoRules where there are too many remainders.
     """
-    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
+    step = exact(1 if numbers.multiple_of is None else numbers.multiple_of)
     places = num_places(step)
     if places is None:
         raise NoRules("multipleOf")
     units = int(step * 10**places)
     try:
-        found = [_multiples(asked, 0, units // gcd(units, 10**places), put)]
+        found = [_multiples(numbers, 0, units // gcd(units, 10**places), put)]
         if places and name == "number":
-            found.append(_multiples(asked, places, units, put))
+            found.append(_multiples(numbers, places, units, put))
     except UnsupportedRegex:
         raise NoRules("multipleOf") from None
     return [one for one in found if one is not None]
 
 
-def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
+def _multiples(numbers: Numbers, places: int, units: int, put: Put) -> str | None:
     """The name of the first terminal of the multiples with up to `places` digits behind the point;
     None where there are no such multiples. The point is skipped: digits are read as those of an
     integer."""
     kind = "number" if places else "integer"
-    numerals = automaton(endless_numerals(interval_of(asked, kind)))
+    numerals = automaton(endless_numerals(interval_of(numbers, kind)))
     if places:
         fewest = places if units > 1 else 1
         point = (literal("."), Repeat(digit_from(0, 9), fewest, places))
@@ -70,7 +70,7 @@ def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
         raise NoRules("multipleOf")
     if found.is_empty:
         return None
-    name = content_name(f"{asked} {places}", terminal=True)
+    name = content_name(f"{numbers} {places}", terminal=True)
     for state, body in written_states(found, f"{name}S{{}}".format):
         put(f"{name}S{state}", body)
     return f"{name}S0"

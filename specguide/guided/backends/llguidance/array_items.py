@@ -10,24 +10,24 @@ from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.schema.core.nodes import Arrays, Core
 
 
-def array_items(rule: Callable[[str], str], within: Callable[[Core], str], asked: Arrays) -> str:
+def array_items(rule: Callable[[str], str], within: Callable[[Core], str], arrays: Arrays) -> str:
     """The items of an array, as a term. Raises NoRules where no array has that many.
 
     rule:   gives the name of a new rule for a body
     within: gives the term of an item
     """
-    least = asked.min_items or 0
-    most = asked.max_items
-    if asked.rest is False:
-        most = min(len(asked.prefix), len(asked.prefix) if most is None else most)
-    if False in asked.prefix or (most is not None and least > most):
+    least = arrays.min_items or 0
+    most = arrays.max_items
+    if arrays.rest is False:
+        most = min(len(arrays.prefix), len(arrays.prefix) if most is None else most)
+    if False in arrays.prefix or (most is not None and least > most):
         raise NoRules
-    prefix = asked.prefix[:most]
+    prefix = arrays.prefix[:most]
     tail = ""
     if most is None or most > len(prefix):
         fewest = max(0, least - len(prefix))
         greatest = None if most is None else most - len(prefix)
-        tail = repeated(within(asked.rest), fewest, greatest, is_first=not prefix)
+        tail = repeated(within(arrays.rest), fewest, greatest, is_first=not prefix)
     for i in range(len(prefix) - 1, -1, -1):
         item = within(prefix[i])
         tail = together(f'","{item}' if i else item, tail)

@@ -24,9 +24,9 @@ _MAX_REMAINDERS = 100_000
 def _may_be_used_up(node: Node) -> str | None:
     """It allows a comma behind the last possible property, where the patterns have no names
     left."""
-    asked = node.kinds.objects
+    objects = node.kinds.objects
     try:
-        if asked.additional is not False or not all(map(has_few_names, asked.patterns)):
+        if objects.additional is not False or not all(map(has_few_names, objects.patterns)):
             return None
     except UnsupportedRegex:
         return None

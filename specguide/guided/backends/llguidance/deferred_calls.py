@@ -64,7 +64,7 @@ def _without_listed(
 ) -> tuple[str, DeferredCalls]:
     """The grammar and what is left out of it, where a tool's arguments are listed one by one: if a
     tool's arguments can wait, their terms and rules are left out."""
-    kept: list[str] = []  # pieces of the source, something being left out behind each
+    pieces: list[str] = []  # pieces of the source, something being left out behind each
     behind: list[str] = []
     numbers = list(range(texts.num_schemas))  # numbers in the source of the schemas that are kept
     is_left_out = list[bool]()
@@ -75,13 +75,13 @@ def _without_listed(
         found = list(_schemas_in(source[first:last] or source[begin:end]))
         is_left_out.append(all(_may_wait(*one) for one in found))
         if is_left_out[-1]:
-            kept.append(source[at:begin] + texts.left_out)
+            pieces.append(source[at:begin] + texts.left_out)
             behind.append(source[own:first])
             at, own = end, last
         else:
             numbers += range(num_schemas, num_schemas + len(found))
         num_schemas += len(found)
-    message = "".join((*kept, source[at : places[0][2]], *behind, source[own:]))
+    message = "".join((*pieces, source[at : places[0][2]], *behind, source[own:]))
     try:
         message = with_rewritten_schemas(message)
     except InvalidGuide as error:

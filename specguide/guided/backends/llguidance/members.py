@@ -100,11 +100,11 @@ def counted(
 
 def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
     """One of several terms; an empty one among them makes the whole optional."""
-    said = [way for way in ways if way]
-    if not said:
+    terms = [way for way in ways if way]
+    if not terms:
         return ""
-    name = rule("|".join(dict.fromkeys(said)))
-    return name if len(said) == len(ways) else f"({name})?"
+    name = rule("|".join(dict.fromkeys(terms)))
+    return name if len(terms) == len(ways) else f"({name})?"
 
 
 def _times(least: int, most: int | None) -> str:

@@ -44,19 +44,25 @@ def without_multiples(
 
     Raises NoRules if no terminal of a reasonable size says it.
     """
-    asked = node.kinds.numbers
-    has_rest = is_last and asked.multiple_of is not None and not multiples(exact(asked.multiple_of))
-    if not asked.not_multiples and not has_rest:
+    numbers = node.kinds.numbers
+    has_rest = (
+        is_last and numbers.multiple_of is not None and not multiples(exact(numbers.multiple_of))
+    )
+    if not numbers.not_multiples and not has_rest:
         return node, []
-    plain = replace(asked, not_multiples=())
+    plain = replace(numbers, not_multiples=())
     if is_loose:
         return replace(node, kinds=replace(node.kinds, numbers=plain)), []
-    if asked.is_fraction:
+    if numbers.is_fraction:
         raise NoRules("multipleOf")
-    found = [_by_remainder(asked, terminal)] if holds_number(asked, whole=True) else []
-    if not found and (name == "number" and asked.multiple_of is not None):
+    found = [_by_remainder(numbers, terminal)] if holds_number(numbers, whole=True) else []
+    if not found and (name == "number" and numbers.multiple_of is not None):
         raise NoRules("multipleOf")  # it has numbers that are not integers, too
-    if name == "integer" or asked.multiple_of is not None or not _are_whole(asked.not_multiples):
+    if (
+        name == "integer"
+        or numbers.multiple_of is not None
+        or not _are_whole(numbers.not_multiples)
+    ):
         return None, found
     fractions = replace(plain, is_fraction=True)
     return replace(node, kinds=replace(node.kinds, numbers=fractions)), found
@@ -66,26 +72,26 @@ def _are_whole(steps: Iterable[Number]) -> bool:
     return all(exact(step).denominator == 1 for step in steps)
 
 
-def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
+def _by_remainder(numbers: Numbers, terminal: Terminal) -> str:
     """The terminal of the integers. Where no bound limits the digits, there are fewer of them the
     more remainders there are. Raises NoRules where there are too many remainders, or no number is
     left."""
-    step = exact(1 if asked.multiple_of is None else asked.multiple_of).numerator
-    others = [exact(one).numerator for one in asked.not_multiples]
+    step = exact(1 if numbers.multiple_of is None else numbers.multiple_of).numerator
+    others = [exact(one).numerator for one in numbers.not_multiples]
     modulus = math.lcm(step, *others)
 
     def may_be(rest: int) -> bool:
         return rest % step == 0 and all(rest % one for one in others)
 
     for num_digits in _DIGITS:
-        found = with_remainders(_numerals(asked, num_digits), modulus, _MAX_STATES, may_be)
+        found = with_remainders(_numerals(numbers, num_digits), modulus, _MAX_STATES, may_be)
         if found is not None:
             return _written(found, terminal)
     raise NoRules("multipleOf")
 
 
-def _numerals(asked: Numbers, num_digits: int) -> Automaton:
-    node = integer_numerals(asked, num_digits)
+def _numerals(numbers: Numbers, num_digits: int) -> Automaton:
+    node = integer_numerals(numbers, num_digits)
     if node == NOTHING:
         raise NoRules("multipleOf")
     try:

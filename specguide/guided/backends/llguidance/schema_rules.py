@@ -94,14 +94,14 @@ class _Rules:
         dropped, so that no other node uses its name."""
         num_before = len(self._rules)
         try:
-            said = self._written_value(core)
+            body = self._written_value(core)
         except NoValue:
             raise NoRules from None
-        is_new = len(self._rules) > num_before and said == next(reversed(self._rules))
-        if is_new and said.islower():  # no terminal
-            said = self._rules.pop(said)
-            self._known[said] = name
-        self._rules[name] = said
+        is_new = len(self._rules) > num_before and body == next(reversed(self._rules))
+        if is_new and body.islower():  # no terminal
+            body = self._rules.pop(body)
+            self._known[body] = name
+        self._rules[name] = body
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
         """The name of the rule, or the terminal, with this body."""
@@ -117,9 +117,9 @@ class _Rules:
         """The name of a terminal for a choice of terminals. The library takes long to read long
         ones, so each long one is written only once."""
         named = [self._rule(one, terminal=True) if len(one) > _LONG else one for one in options]
-        said = list(dict.fromkeys(named))
-        is_name = len(said) == 1 and said[0] in self._rules
-        return said[0] if is_name else self._rule("|".join(said), terminal=True)
+        terminals = list(dict.fromkeys(named))
+        is_name = len(terminals) == 1 and terminals[0] in self._rules
+        return terminals[0] if is_name else self._rule("|".join(terminals), terminal=True)
 
     def _value(self, core: Core) -> str:
         """The term of a value, written once for nodes with the same parts."""
@@ -178,9 +178,9 @@ class _Rules:
         return self._numbers[key]
 
     def _number(self, node: Node, name: str) -> list[str]:
-        asked = node.kinds.numbers
-        if self._is_loose and asked.multiple_of is not None:
-            return self._multiples(asked, name)
+        numbers = node.kinds.numbers
+        if self._is_loose and numbers.multiple_of is not None:
+            return self._multiples(numbers, name)
         found, others = without_multiples(
             node, name, self._named_terminal, is_last=self._is_last, is_loose=self._is_loose
         )
@@ -188,12 +188,12 @@ class _Rules:
             return others
         return [*others, *scalar_terminals(found, name, is_loose=self._is_loose)]
 
-    def _multiples(self, asked: Numbers, name: str) -> list[str]:
+    def _multiples(self, numbers: Numbers, name: str) -> list[str]:
         """The multiples; where they have too many remainders, all numbers within the bounds."""
         try:
-            return all_multiples(asked, name, self._rules.__setitem__)
+            return all_multiples(numbers, name, self._rules.__setitem__)
         except NoRules:
-            return scalar_terminals(Node("", Kinds(numbers=asked)), name, is_loose=True)
+            return scalar_terminals(Node("", Kinds(numbers=numbers)), name, is_loose=True)
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, of listed values or of a choice. Raises NoRules where a node
@@ -233,24 +233,26 @@ class _Rules:
         self._rules[_ANY] = f"{self._terminal(terminals)}|{containers}"
         return self._rules
 
-    def _array(self, asked: Arrays) -> str:
-        return self._rule(f'"["{array_items(self._rule, self._within, asked)}"]"')
+    def _array(self, arrays: Arrays) -> str:
+        return self._rule(f'"["{array_items(self._rule, self._within, arrays)}"]"')
 
-    def _object(self, asked: Objects) -> str:
-        required = asked.required
-        children = named_children(asked, self._is_loose)
+    def _object(self, objects: Objects) -> str:
+        required = objects.required
+        children = named_children(objects, self._is_loose)
         values = self._values(children, required)
         members = {name: f'{self._literal(name)}":"{value}' for name, value in values.items()}
-        least = (asked.min_properties or 0) - len(required)
-        most = None if asked.max_properties is None else asked.max_properties - len(required)
+        least = (objects.min_properties or 0) - len(required)
+        most = None if objects.max_properties is None else objects.max_properties - len(required)
         if most is not None and most < 0:
             raise NoValue
-        extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        extra = (
+            "" if most == 0 else self._extra(list(children), objects.patterns, objects.additional)
+        )
         if self._tracked is not None:
-            return self._in_any_order(members, extra, asked)
+            return self._in_any_order(members, extra, objects)
         items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
-            counts = asked.min_properties or 0, asked.max_properties
+            counts = objects.min_properties or 0, objects.max_properties
             return self._rule(f'"{{"{counted(self._rule, items, extra, *counts)}"}}"')
         if least > 0 and not extra:
             raise NoRules
@@ -272,18 +274,18 @@ class _Rules:
                     raise
         return found
 
-    def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
+    def _in_any_order(self, members: Mapping[str, str], extra: str, objects: Objects) -> str:
         """An object whose keys come in any order; the guard counts them."""
-        if not extra and (asked.min_properties or 0) > len(members):
+        if not extra and (objects.min_properties or 0) > len(members):
             raise NoRules
-        tracked = (self._tracked or {}).get(id(asked), Tracked())
+        tracked = (self._tracked or {}).get(id(objects), Tracked())
         rules = {name: self._rule(member) for name, member in members.items()}
         others = [rule for name, rule in rules.items() if name not in tracked.names]
         others += [extra] if extra else []
         if tracked.is_counted and not tracked.names:  # otherwise the count has no bounds
-            counts = asked.min_properties or 0, asked.max_properties
+            counts = objects.min_properties or 0, objects.max_properties
             other = self._rule("|".join(others)) if others else ""
-            may_hold = other and asked.max_properties != 0
+            may_hold = other and objects.max_properties != 0
             body = repeated(other, *counts, is_first=True) if may_hold else ""
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
@@ -304,8 +306,8 @@ class _Rules:
             if taken:
                 key = self._rule(f"{key}&~({'|'.join(taken)})", terminal=True)
             terms.append(f'{key}":"{self._within(additional)}')
-        said = "|".join(terms)
-        return said if len(terms) < 2 and len(said) < _LONG else self._rule(said)
+        body = "|".join(terms)
+        return body if len(terms) < 2 and len(body) < _LONG else self._rule(body)
 
 
 @cache

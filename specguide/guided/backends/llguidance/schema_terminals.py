@@ -130,14 +130,14 @@ def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[s
     return _number(node.kinds.numbers, name, is_loose)
 
 
-def _number(asked: Numbers, name: str, is_loose: bool) -> list[str]:
-    if is_loose and not asked.is_bounded:
+def _number(numbers: Numbers, name: str, is_loose: bool) -> list[str]:
+    if is_loose and not numbers.is_bounded:
         return [_ANY_INTEGER if name == "integer" else _ANY_NUMBER]
-    regex = number_regex(asked, name)
-    if asked.multiple_of is None or is_loose:
+    regex = number_regex(numbers, name)
+    if numbers.multiple_of is None or is_loose:
         return [] if regex is None else [_regex(regex)]
-    factors = multiples(exact(asked.multiple_of))
-    if regex is None or factors is None or not holds_number(asked, whole=name == "integer"):
+    factors = multiples(exact(numbers.multiple_of))
+    if regex is None or factors is None or not holds_number(numbers, whole=name == "integer"):
         raise NoRules("multipleOf")
     return [f"({_regex(regex)} & {_regex(factors)})"]
 
@@ -155,11 +155,11 @@ ANY_STRING = f'/"{_CHAR}*"/'
 
 
 def _string(node: Node, is_loose: bool) -> list[str]:
-    asked = node.kinds.strings
+    strings = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
-    patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
-    least = asked.min_length or 0
-    most = asked.max_length
+    patterns = [pattern for pattern in (strings.pattern, *also) if pattern is not None]
+    least = strings.min_length or 0
+    most = strings.max_length
     sized = _of_length(patterns, least, most)
     if sized is not None:
         return [] if sized == NOTHING else [_quoted_tree(sized)]

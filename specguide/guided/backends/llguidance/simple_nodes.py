@@ -21,18 +21,20 @@ from specguide.guided.schema.core.patterns import have_common_text, pattern_matc
 from specguide.guided.schema.core.walk import all_nodes
 
 
-def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
+def named_children(objects: Objects, is_loose: bool) -> dict[str, Core]:
     """The schemas of an object's named properties. Raises NoRules where patterns apply to them,
     too, or a required property has no value."""
-    names = (*asked.properties, *asked.required)
-    patterns = asked.patterns
+    names = (*objects.properties, *objects.required)
+    patterns = objects.patterns
     if not is_loose and (
         any(pattern_matches(*pair) for pair in product(patterns, names)) or _overlap(patterns)
     ):
         raise NoRules("patternProperties")
-    unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
-    children = {**asked.properties, **unnamed}
-    impossible = [name for name in asked.required if children[name] is False]
+    unnamed = {
+        name: objects.additional for name in objects.required if name not in objects.properties
+    }
+    children = {**objects.properties, **unnamed}
+    impossible = [name for name in objects.required if children[name] is False]
     if impossible and not is_loose:
         raise NoRules
     return {**children, **dict.fromkeys(impossible, True)}
@@ -60,14 +62,14 @@ def _pattern_alone(node: Node) -> Node:
 
 def must_merge(schema: CoreSchema) -> bool:
     """Whether some node plainly has no rules of its own, since it combines several constraints."""
-    return any(map(_asks_several, all_nodes(schema)))
+    return any(map(_has_several_fields, all_nodes(schema)))
 
 
-def _asks_several(node: Node) -> bool:
-    asked = (node.values is not None) + bool(node.any_of) + (node.ref is not None)
-    if asked and (asked > 1 or node.kinds != ANYTHING):
+def _has_several_fields(node: Node) -> bool:
+    num_fields = (node.values is not None) + bool(node.any_of) + (node.ref is not None)
+    if num_fields and (num_fields > 1 or node.kinds != ANYTHING):
         return True
-    return bool(node.all_of) and (bool(asked) or not is_plain(node))
+    return bool(node.all_of) and (bool(num_fields) or not is_plain(node))
 
 
 def joins_patterns(schema: CoreSchema) -> bool:

@@ -37,21 +37,21 @@ class AbsentNames:
             node = with_children(core, made)
             if not node.kinds.objects.impossible:
                 return node
-            objects = self._told(names, node.kinds.objects, node.path)
+            objects = self._without_absent(names, node.kinds.objects, node.path)
             return replace(node, kinds=replace(node.kinds, objects=objects))
 
         definitions = {name: made(core) for name, core in schema.definitions.items()}
         return CoreSchema(made(schema.root), definitions)
 
-    def _told(self, names: NamedNumbers, objects: Objects, path: str) -> Objects:
+    def _without_absent(self, names: NamedNumbers, objects: Objects, path: str) -> Objects:
         absent = objects.impossible
         if not absent.isdisjoint(objects.required):
             raise refuse("required", path, f"{min(absent & {*objects.required})!r} has no value")
-        told = {name: one for name, one in objects.properties.items() if name not in absent}
+        properties = {name: one for name, one in objects.properties.items() if name not in absent}
         if not objects.is_closed:
             self._value = names.name_of(_ABSENT)
-            told |= dict.fromkeys(sorted(absent), one_of_values(path, [self._value]))
-        return replace(objects, properties=told)
+            properties |= dict.fromkeys(sorted(absent), one_of_values(path, [self._value]))
+        return replace(objects, properties=properties)
 
     def without_members(self, printed: str) -> str:
         """The library's printed grammar, in which members with a marker can no longer occur.

@@ -43,10 +43,10 @@ def _needs_object_type(node: Node) -> str | None:
     return None if node.kinds.objects.properties else _needs_type(node)
 
 
-def _told_apart(node: Node) -> str | None:
+def _additional_apart(node: Node) -> str | None:
     """It tells unnamed properties from named ones, but not from those that a pattern matches."""
-    asked = node.kinds.objects
-    if asked.additional is not False and asked.patterns:
+    objects = node.kinds.objects
+    if objects.additional is not False and objects.patterns:
         return "xgrammar would allow the names of patterns too; set additionalProperties to false"
     return _plain_names(node) or _needs_object_type(node)
 
@@ -54,10 +54,10 @@ def _told_apart(node: Node) -> str | None:
 def _plain_names(node: Node) -> str | None:
     """It tells unnamed properties from named ones byte by byte, so only where names need no
     escapes."""
-    asked = node.kinds.objects
-    if asked.additional is False:
+    objects = node.kinds.objects
+    if objects.additional is False:
         return None
-    other = next((name for name in asked.properties if not _is_plain(name)), None)
+    other = next((name for name in objects.properties if not _is_plain(name)), None)
     if other is None:
         return None
     return f"xgrammar would allow {other!r} with it, too; set additionalProperties to false"
@@ -79,12 +79,12 @@ def _flat_pattern(node: Node) -> str | None:
 
 
 def _patterns_alone(node: Node) -> str | None:
-    asked = node.kinds.objects
-    if not all(is_flat(parse(pattern)) for pattern in asked.patterns):
+    objects = node.kinds.objects
+    if not all(is_flat(parse(pattern)) for pattern in objects.patterns):
         return _NOT_FLAT
-    if asked.properties or asked.required or len(asked.patterns) > 1:
+    if objects.properties or objects.required or len(objects.patterns) > 1:
         return "xgrammar enforces it only as a single pattern, with no named properties beside it"
-    if asked.additional is not False:
+    if objects.additional is not False:
         return (
             "xgrammar would allow names that it does not match; set additionalProperties to false"
         )
@@ -92,18 +92,18 @@ def _patterns_alone(node: Node) -> str | None:
 
 
 def _named(node: Node) -> str | None:
-    asked = node.kinds.objects
-    missing = [name for name in asked.required if name not in asked.properties]
+    objects = node.kinds.objects
+    missing = [name for name in objects.required if name not in objects.properties]
     if missing:
         return f"the property {missing[0]!r} is not among properties; add it there"
     return _needs_object_type(node)
 
 
 def _small_multiple(node: Node) -> str | None:
-    asked = node.kinds.numbers
+    numbers = node.kinds.numbers
     step = node.kinds.numbers.multiple_of
     is_whole = node.kinds.types == ("integer",) and isinstance(step, int)
-    if not is_whole or asked.is_bounded or (step or 0) > _MAX_MULTIPLE:
+    if not is_whole or numbers.is_bounded or (step or 0) > _MAX_MULTIPLE:
         return (
             f"xgrammar enforces it only for type integer, up to {_MAX_MULTIPLE} and without bounds"
         )
@@ -149,7 +149,7 @@ XGRAMMAR = Capabilities(
         "multipleOf": _in_some_forms(_small_multiple),
         "pattern": _in_some_forms(_flat_pattern),
         "patternProperties": _in_some_forms(_patterns_alone),
-        "additionalProperties": _in_some_forms(_told_apart),
+        "additionalProperties": _in_some_forms(_additional_apart),
         "required": _in_some_forms(_named),
         "properties": _in_some_forms(_plain_names),
     },

@@ -105,11 +105,11 @@ class XmlStrings:
                 mend = "list a value without it"
                 raise self._refusal("each of the listed values holds", node.path, mend)
             return one_of_values(node.path, left)
-        asked = node.kinds.strings
+        strings = node.kinds.strings
         types = node.kinds.types or ()
-        if asked == NO_STRINGS or "string" not in types:
+        if strings == NO_STRINGS or "string" not in types:
             return node
-        name = self._names.name_of(self._regex(asked, node.path))
+        name = self._names.name_of(self._regex(strings, node.path))
         others = tuple(one for one in types if one != "string")
         rest = replace(node, kinds=replace(node.kinds, types=others, strings=NO_STRINGS))
         return any_of(node.path, [one_of_values(node.path, [name]), bool(others) and rest])
@@ -118,8 +118,8 @@ class XmlStrings:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return any(mark in text for mark in self._marks)
 
-    def _regex(self, asked: Strings, path: str) -> str:
-        items = list(_asked(asked))
+    def _regex(self, strings: Strings, path: str) -> str:
+        items = list(_constraints(strings))
         but = [concat(ANY_TEXT, literal(mark), ANY_TEXT) for mark in self._marks]
         try:
             found = _written(together(items, but, is_exact=True))
@@ -140,12 +140,12 @@ class XmlStrings:
         )
 
 
-def _asked(asked: Strings) -> Iterable[Regex]:
-    if asked.pattern is not None:
-        yield searched(asked.pattern)
-    if asked.min_length is not None or asked.max_length is not None:
-        most = "" if asked.max_length is None else asked.max_length
-        yield searched(f"^[\\0-\\u{{10FFFF}}]{{{asked.min_length or 0},{most}}}$")
+def _constraints(strings: Strings) -> Iterable[Regex]:
+    if strings.pattern is not None:
+        yield searched(strings.pattern)
+    if strings.min_length is not None or strings.max_length is not None:
+        most = "" if strings.max_length is None else strings.max_length
+        yield searched(f"^[\\0-\\u{{10FFFF}}]{{{strings.min_length or 0},{most}}}$")
 
 
 def _written(node: Regex) -> str | None:

@@ -89,7 +89,7 @@ _OF_KEYS = ("minProperties", "maxProperties", "patternProperties")
 
 def unnamed_may_repeat(node: Node) -> str | None:
     """Libraries let unnamed properties repeat, and count each repetition."""
-    asked = node.kinds.objects
-    if (asked.min_properties or 0) - len(asked.required) <= 1 or asked.is_closed:
+    objects = node.kinds.objects
+    if (objects.min_properties or 0) - len(objects.required) <= 1 or objects.is_closed:
         return None
     return "properties that are not named may repeat, and each time they are counted; name more"

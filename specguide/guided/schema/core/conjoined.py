@@ -50,17 +50,17 @@ def _alone(path: str, part: Node) -> Node:
 
 def _beside(node: Node, part: Node) -> Node:
     """The conjunction of a node and a part."""
-    asked = _only_asked(part)
-    if asked == "all_of":
+    field = _only_field(part)
+    if field == "all_of":
         return replace(node, all_of=node.all_of + part.all_of)
-    if asked is not None and part.path == node.path:
-        if asked == "kinds" and not part.kinds.numbers.negates:
+    if field is not None and part.path == node.path:
+        if field == "kinds" and not part.kinds.numbers.negates:
             kinds = _kinds_beside(node.kinds, part.kinds)
             if kinds is not None:
                 return replace(node, kinds=kinds)
-        elif asked != "kinds" and not getattr(node, asked):
-            is_failure = part.is_failure if asked == "any_of" else node.is_failure
-            return replace(node, is_failure=is_failure, **{asked: getattr(part, asked)})
+        elif field != "kinds" and not getattr(node, field):
+            is_failure = part.is_failure if field == "any_of" else node.is_failure
+            return replace(node, is_failure=is_failure, **{field: getattr(part, field)})
     return replace(node, all_of=(*node.all_of, part))
 
 
@@ -77,33 +77,35 @@ def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
     return Kinds(ours.types or theirs.types, numbers, strings, arrays, objects)
 
 
-_Asked = TypeVar("_Asked", Numbers, Strings, Arrays, Objects)
+_Constraints = TypeVar("_Constraints", Numbers, Strings, Arrays, Objects)
 
 
-def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | None:
+def _fields_beside(
+    ours: _Constraints, theirs: _Constraints, nothing: _Constraints
+) -> _Constraints | None:
     if theirs is nothing or ours is nothing:
         return ours if theirs is nothing else theirs
-    asked = {
-        one.name: getattr(theirs, one.name)
-        for one in fields(theirs)
-        if getattr(theirs, one.name) != getattr(nothing, one.name)
+    constrained = {
+        field.name: getattr(theirs, field.name)
+        for field in fields(theirs)
+        if getattr(theirs, field.name) != getattr(nothing, field.name)
     }
-    if any(getattr(ours, name) != getattr(nothing, name) for name in asked):
+    if any(getattr(ours, name) != getattr(nothing, name) for name in constrained):
         return None
-    return replace(ours, **asked)
+    return replace(ours, **constrained)
 
 
-def _only_asked(node: Node) -> str | None:
+def _only_field(node: Node) -> str | None:
     """The only field that constrains a node; None where there are several."""
-    found = []
+    constraining = []
     if node.values:
-        found.append("values")
+        constraining.append("values")
     if node.any_of:
-        found.append("any_of")
+        constraining.append("any_of")
     if node.ref:
-        found.append("ref")
+        constraining.append("ref")
     if node.all_of:
-        found.append("all_of")
-    if not found or says_something(node.kinds):
-        found.append("kinds")
-    return found[0] if len(found) == 1 else None
+        constraining.append("all_of")
+    if not constraining or says_something(node.kinds):
+        constraining.append("kinds")
+    return constraining[0] if len(constraining) == 1 else None

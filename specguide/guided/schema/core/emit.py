@@ -21,8 +21,8 @@ def emit(schema: CoreSchema) -> dict[str, Json]:
 def _written(value: Value) -> Json:
     if isinstance(value, Node):
         return {
-            keyword: _written(one)
-            for keyword, one in keywords(value).items()
+            keyword: _written(part)
+            for keyword, part in keywords(value).items()
             if keyword != UNIQUE_ITEMS
         }
     if isinstance(value, (tuple, list)):

@@ -38,16 +38,16 @@ def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenf
     todo.reverse()
     seen: set[object] = set()
     while todo:
-        one = todo.pop()
-        if isinstance(one, tuple):
-            node, keyword = one
+        item = todo.pop()
+        if isinstance(item, tuple):
+            node, keyword = item
             with at_work(keyword, node.path):
                 yield from _doubts(node, keyword, doubtful[keyword])
-        elif not isinstance(one, bool):
-            parts = shared_parts(one) or id(one)
+        elif not isinstance(item, bool):
+            parts = shared_parts(item) or id(item)
             if parts not in seen:
-                seen |= {parts, id(one)}
-                found = reversed(_parts(one, doubtful))
+                seen |= {parts, id(item)}
+                found = reversed(_parts(item, doubtful))
                 todo += [part for part in found if id(part) not in seen]
 
 

@@ -53,44 +53,44 @@ def _takes_kind(node: Node, value: Json, definitions: Definitions) -> bool:
     return name != "object" or _takes_object(node.kinds.objects, value, definitions)
 
 
-def _takes_number(asked: Numbers, value: Number) -> bool:
-    if asked.is_fraction and exact(value).denominator == 1:
+def _takes_number(numbers: Numbers, value: Number) -> bool:
+    if numbers.is_fraction and exact(value).denominator == 1:
         return False
-    if asked.multiple_of is not None and exact(value) % exact(asked.multiple_of) != 0:
+    if numbers.multiple_of is not None and exact(value) % exact(numbers.multiple_of) != 0:
         return False
-    if any(exact(value) % exact(one) == 0 for one in asked.not_multiples):
+    if any(exact(value) % exact(step) == 0 for step in numbers.not_multiples):
         return False
     return (
-        (asked.minimum is None or asked.minimum <= value)
-        and (asked.maximum is None or value <= asked.maximum)
-        and (asked.exclusive_minimum is None or asked.exclusive_minimum < value)
-        and (asked.exclusive_maximum is None or value < asked.exclusive_maximum)
+        (numbers.minimum is None or numbers.minimum <= value)
+        and (numbers.maximum is None or value <= numbers.maximum)
+        and (numbers.exclusive_minimum is None or numbers.exclusive_minimum < value)
+        and (numbers.exclusive_maximum is None or value < numbers.exclusive_maximum)
     )
 
 
-def _takes_string(asked: Strings, value: str) -> bool:
-    return _is_counted(len(value), asked.min_length, asked.max_length) and (
-        asked.pattern is None or pattern_matches(asked.pattern, value)
+def _takes_string(strings: Strings, value: str) -> bool:
+    return _is_counted(len(value), strings.min_length, strings.max_length) and (
+        strings.pattern is None or pattern_matches(strings.pattern, value)
     )
 
 
-def _takes_array(asked: Arrays, value: list[Json], definitions: Definitions) -> bool:
-    wanted = [*asked.prefix[: len(value)], *[asked.rest] * (len(value) - len(asked.prefix))]
-    if asked.is_distinct and len(set(map(value_key, value))) < len(value):
+def _takes_array(arrays: Arrays, value: list[Json], definitions: Definitions) -> bool:
+    wanted = [*arrays.prefix[: len(value)], *[arrays.rest] * (len(value) - len(arrays.prefix))]
+    if arrays.is_distinct and len(set(map(value_key, value))) < len(value):
         return False
-    return _is_counted(len(value), asked.min_items, asked.max_items) and all(
+    return _is_counted(len(value), arrays.min_items, arrays.max_items) and all(
         takes(child, item, definitions) for child, item in zip(wanted, value, strict=True)
     )
 
 
-def _takes_object(asked: Objects, value: dict[str, Json], definitions: Definitions) -> bool:
+def _takes_object(objects: Objects, value: dict[str, Json], definitions: Definitions) -> bool:
     return (
-        _is_counted(len(value), asked.min_properties, asked.max_properties)
-        and all(name in value for name in asked.required)
+        _is_counted(len(value), objects.min_properties, objects.max_properties)
+        and all(name in value for name in objects.required)
         and all(
             takes(child, item, definitions)
             for name, item in value.items()
-            for child in asked_of(asked, name)
+            for child in asked_of(objects, name)
         )
     )
 
@@ -99,10 +99,12 @@ def _is_counted(count: int, least: int | None, most: int | None) -> bool:
     return (least is None or least <= count) and (most is None or count <= most)
 
 
-def asked_of(asked: Objects, name: str) -> list[Core]:
+def asked_of(objects: Objects, name: str) -> list[Core]:
     """Returns the subschemas that apply to the property `name` of an object."""
-    found = [asked.properties[name]] if name in asked.properties else []
-    if not asked.patterns:
-        return found or [asked.additional]
-    found += [child for pattern, child in asked.patterns.items() if pattern_matches(pattern, name)]
-    return found or [asked.additional]
+    matching = [objects.properties[name]] if name in objects.properties else []
+    if not objects.patterns:
+        return matching or [objects.additional]
+    matching += [
+        child for pattern, child in objects.patterns.items() if pattern_matches(pattern, name)
+    ]
+    return matching or [objects.additional]

@@ -37,77 +37,77 @@ _DEFINITIONS = "#/$defs/"
 
 def keywords(node: Node) -> dict[str, Value]:
     """Returns the keywords of a node with their values, in a fixed order."""
-    found = {} if node.kinds is ANYTHING else _of_kinds(node.kinds)
+    values = {} if node.kinds is ANYTHING else _of_kinds(node.kinds)
     if node.values is not None:
-        found["enum"] = node.values
+        values["enum"] = node.values
     if node.any_of:
-        found["anyOf"] = node.any_of
+        values["anyOf"] = node.any_of
     if node.all_of:
-        found["allOf"] = node.all_of
+        values["allOf"] = node.all_of
     if node.ref is not None:
-        found["$ref"] = _DEFINITIONS + node.ref
-    return found
+        values["$ref"] = _DEFINITIONS + node.ref
+    return values
 
 
 def _of_kinds(kinds: Kinds) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     if kinds.types is not None:
-        found["type"] = kinds.types[0] if len(kinds.types) == 1 else kinds.types
+        values["type"] = kinds.types[0] if len(kinds.types) == 1 else kinds.types
     if kinds.numbers is not NO_NUMBERS:
-        found |= _said(_of_numbers(kinds.numbers))
+        values |= _without_none(_of_numbers(kinds.numbers))
     if kinds.strings is not NO_STRINGS:
-        found |= _said(_of_strings(kinds.strings))
+        values |= _without_none(_of_strings(kinds.strings))
     if kinds.arrays is not NO_ARRAYS:
-        found |= _said(_of_arrays(kinds.arrays))
+        values |= _without_none(_of_arrays(kinds.arrays))
     if kinds.objects is not NO_OBJECTS:
-        found |= _said(_of_objects(kinds.objects))
-    return found
+        values |= _without_none(_of_objects(kinds.objects))
+    return values
 
 
-def _of_numbers(asked: Numbers) -> dict[str, Value | None]:
+def _of_numbers(numbers: Numbers) -> dict[str, Value | None]:
     return {
-        "minimum": asked.minimum,
-        "exclusiveMinimum": asked.exclusive_minimum,
-        "maximum": asked.maximum,
-        "exclusiveMaximum": asked.exclusive_maximum,
-        "multipleOf": asked.multiple_of,
-        "not": _not_of_numbers(asked) if asked.negates else None,
+        "minimum": numbers.minimum,
+        "exclusiveMinimum": numbers.exclusive_minimum,
+        "maximum": numbers.maximum,
+        "exclusiveMaximum": numbers.exclusive_maximum,
+        "multipleOf": numbers.multiple_of,
+        "not": _not_of_numbers(numbers) if numbers.negates else None,
     }
 
 
-def _not_of_numbers(asked: Numbers) -> Json:
-    steps = [{"multipleOf": step} for step in asked.not_multiples]
+def _not_of_numbers(numbers: Numbers) -> Json:
+    steps = [{"multipleOf": step} for step in numbers.not_multiples]
     if not steps:
         return NO_INTEGER
-    return {"anyOf": [NO_INTEGER, *steps] if asked.is_fraction else steps}
+    return {"anyOf": [NO_INTEGER, *steps] if numbers.is_fraction else steps}
 
 
-def _of_strings(asked: Strings) -> dict[str, Value | None]:
+def _of_strings(strings: Strings) -> dict[str, Value | None]:
     return {
-        "minLength": asked.min_length,
-        "maxLength": asked.max_length,
-        "pattern": asked.pattern,
+        "minLength": strings.min_length,
+        "maxLength": strings.max_length,
+        "pattern": strings.pattern,
     }
 
 
-def _of_arrays(asked: Arrays) -> dict[str, Value | None]:
+def _of_arrays(arrays: Arrays) -> dict[str, Value | None]:
     return {
-        "minItems": asked.min_items,
-        "maxItems": asked.max_items,
-        "prefixItems": asked.prefix or None,
-        "items": None if asked.rest is True else asked.rest,
-        UNIQUE_ITEMS: True if asked.is_distinct else None,
+        "minItems": arrays.min_items,
+        "maxItems": arrays.max_items,
+        "prefixItems": arrays.prefix or None,
+        "items": None if arrays.rest is True else arrays.rest,
+        UNIQUE_ITEMS: True if arrays.is_distinct else None,
     }
 
 
-def _of_objects(asked: Objects) -> dict[str, Value | None]:
+def _of_objects(objects: Objects) -> dict[str, Value | None]:
     return {
-        "properties": asked.properties or None,
-        "patternProperties": asked.patterns or None,
-        "additionalProperties": None if asked.additional is True else asked.additional,
-        "required": asked.required or None,
-        "maxProperties": asked.max_properties,
-        "minProperties": asked.min_properties,
+        "properties": objects.properties or None,
+        "patternProperties": objects.patterns or None,
+        "additionalProperties": None if objects.additional is True else objects.additional,
+        "required": objects.required or None,
+        "maxProperties": objects.max_properties,
+        "minProperties": objects.min_properties,
     }
 
 
@@ -153,25 +153,25 @@ class _Weights:
         if kinds.types is not None:
             total += 1 if len(kinds.types) == 1 else 1 + len(kinds.types)
         if kinds.numbers is not NO_NUMBERS:
-            total += self._inside(_said(_of_numbers(kinds.numbers)))
+            total += self._inside(_without_none(_of_numbers(kinds.numbers)))
         if kinds.strings is not NO_STRINGS:
-            total += self._inside(_said(_of_strings(kinds.strings)))
+            total += self._inside(_without_none(_of_strings(kinds.strings)))
         if kinds.arrays is not NO_ARRAYS:
-            total += self._inside(_said(_of_arrays(kinds.arrays)))
+            total += self._inside(_without_none(_of_arrays(kinds.arrays)))
         if kinds.objects is not NO_OBJECTS:
             total += self._of_objects(kinds.objects)
         for several in (node.values, node.any_of or None, node.all_of or None):
             total += 0 if several is None else self.of(several)
         return total if node.ref is None else total + self.of(_DEFINITIONS + node.ref)
 
-    def _of_objects(self, asked: Objects) -> int:
-        total = sum(self.of(one) for one in (asked.properties, asked.required) if one)
-        if asked.patterns:
-            total += self.of(asked.patterns) + len("patternProperties") // 16
-        if asked.additional is not True:
-            total += self.of(asked.additional) + len("additionalProperties") // 16
-        return total + (asked.min_properties is not None) + (asked.max_properties is not None)
+    def _of_objects(self, objects: Objects) -> int:
+        total = sum(self.of(one) for one in (objects.properties, objects.required) if one)
+        if objects.patterns:
+            total += self.of(objects.patterns) + len("patternProperties") // 16
+        if objects.additional is not True:
+            total += self.of(objects.additional) + len("additionalProperties") // 16
+        return total + (objects.min_properties is not None) + (objects.max_properties is not None)
 
 
-def _said(found: dict[str, Value | None]) -> dict[str, Value]:
-    return {keyword: value for keyword, value in found.items() if value is not None}
+def _without_none(values: dict[str, Value | None]) -> dict[str, Value]:
+    return {keyword: value for keyword, value in values.items() if value is not None}

@@ -191,24 +191,24 @@ def typed(path: str, *types: str) -> Node:
     return Node(path, Kinds(types=types))
 
 
-def numbers(path: str, asked: Numbers) -> Node:
+def numbers(path: str, constraints: Numbers) -> Node:
     """Returns a node of numbers."""
-    return Node(path, Kinds(types=("number",), numbers=asked))
+    return Node(path, Kinds(types=("number",), numbers=constraints))
 
 
-def strings(path: str, asked: Strings) -> Node:
+def strings(path: str, constraints: Strings) -> Node:
     """Returns a node of strings."""
-    return Node(path, Kinds(types=("string",), strings=asked))
+    return Node(path, Kinds(types=("string",), strings=constraints))
 
 
-def arrays(path: str, asked: Arrays) -> Node:
+def arrays(path: str, constraints: Arrays) -> Node:
     """Returns a node of arrays."""
-    return Node(path, Kinds(types=("array",), arrays=asked))
+    return Node(path, Kinds(types=("array",), arrays=constraints))
 
 
-def objects(path: str, asked: Objects) -> Node:
+def objects(path: str, constraints: Objects) -> Node:
     """Returns a node of objects."""
-    return Node(path, Kinds(types=("object",), objects=asked))
+    return Node(path, Kinds(types=("object",), objects=constraints))
 
 
 ANY_OBJECT = CoreSchema(typed("", "object"))
@@ -246,22 +246,22 @@ def listed(core: Core) -> tuple[Json, ...]:
 
 def any_of(path: str, options: Iterable[Core]) -> Core:
     """Returns the disjunction of the options."""
-    kept = tuple(option for option in options if option is not False)
-    if any(option is True for option in kept):
+    left = tuple(option for option in options if option is not False)
+    if any(option is True for option in left):
         return True
-    if len(kept) <= 1:
-        return kept[0] if kept else False
-    return Node(path, any_of=kept)
+    if len(left) <= 1:
+        return left[0] if left else False
+    return Node(path, any_of=left)
 
 
 def all_of(path: str, parts: Iterable[Core]) -> Core:
     """Returns the conjunction of the parts."""
-    kept = tuple(part for part in parts if part is not True)
-    if any(part is False for part in kept):
+    left = tuple(part for part in parts if part is not True)
+    if any(part is False for part in left):
         return False
-    if len(kept) <= 1:
-        return kept[0] if kept else True
-    return Node(path, all_of=kept)
+    if len(left) <= 1:
+        return left[0] if left else True
+    return Node(path, all_of=left)
 
 
 def shared_parts(core: Core) -> tuple[int, int, str | None] | None:

@@ -30,12 +30,12 @@ def always_goes_on(core: Core) -> bool:
     """Whether any beginning of an instance can be continued to endlessly many instances."""
     if isinstance(core, bool):
         return not core
-    asked = core.kinds.strings
+    strings = core.kinds.strings
     return (
         core == Node(core.path, core.kinds)
         and core.kinds.types == ("string",)
-        and asked.max_length is None
-        and asked.pattern is None
+        and strings.max_length is None
+        and strings.pattern is None
     )
 
 
@@ -67,7 +67,7 @@ def _openers(core: Core, definitions: Mapping[str, Core], behind: frozenset[str]
     if core.ref is not None and core == Node(core.path, ref=core.ref) and core.ref not in behind:
         return _openers(definitions[core.ref], definitions, behind | {core.ref})
     if core.any_of and core == Node(core.path, any_of=core.any_of):
-        return frozenset().union(*(_openers(one, definitions, behind) for one in core.any_of))
+        return frozenset().union(*(_openers(option, definitions, behind) for option in core.any_of))
     return frozenset()
 
 
@@ -96,22 +96,22 @@ def _of(
 
 def _sum(counts: Iterable[int]) -> int:
     """The sum of the counts, at most MANY; it stops counting there."""
-    found = 0
+    total = 0
     for count in counts:
-        found += count
-        if found >= MANY:
+        total += count
+        if total >= MANY:
             return MANY
-    return found
+    return total
 
 
 def _most(counts: Iterable[int]) -> int:
     """The greatest count; it stops counting at MANY."""
-    found = 0
+    greatest = 0
     for count in counts:
-        found = max(found, count)
-        if found >= MANY:
+        greatest = max(greatest, count)
+        if greatest >= MANY:
             break
-    return found
+    return greatest
 
 
 def _of_type(node: Node, name: str, count: Count, reads_patterns: bool) -> int:
@@ -127,45 +127,45 @@ def _of_type(node: Node, name: str, count: Count, reads_patterns: bool) -> int:
     return 2 if name == "boolean" else 1
 
 
-def _num_strings(asked: Strings, reads_patterns: bool) -> int:
-    if asked.pattern is None:
-        return MANY if asked.max_length != 0 else 1
-    if not reads_patterns or asked.min_length is not None or asked.max_length is not None:
+def _num_strings(strings: Strings, reads_patterns: bool) -> int:
+    if strings.pattern is None:
+        return MANY if strings.max_length != 0 else 1
+    if not reads_patterns or strings.min_length is not None or strings.max_length is not None:
         return 1
     try:
-        return num_matches(asked.pattern, MANY)
+        return num_matches(strings.pattern, MANY)
     except UnsupportedRegex:
         return 1
 
 
-def _num_numbers(asked: Numbers, *, is_whole: bool) -> int:
-    lows = [bound for bound in (asked.minimum, asked.exclusive_minimum) if bound is not None]
-    highs = [bound for bound in (asked.maximum, asked.exclusive_maximum) if bound is not None]
-    if asked.not_multiples:
+def _num_numbers(numbers: Numbers, *, is_whole: bool) -> int:
+    lows = [bound for bound in (numbers.minimum, numbers.exclusive_minimum) if bound is not None]
+    highs = [bound for bound in (numbers.maximum, numbers.exclusive_maximum) if bound is not None]
+    if numbers.not_multiples:
         return 1
     if not lows or not highs:
         return MANY
     width = exact(min(highs)) - exact(max(lows))
-    if not is_whole and asked.multiple_of is None:
+    if not is_whole and numbers.multiple_of is None:
         return MANY if width > 0 else 1
-    step = exact(asked.multiple_of or 1)
+    step = exact(numbers.multiple_of or 1)
     if is_whole:
         step = step * step.denominator
     return max(1, min(MANY, int(width / step) - 1))
 
 
-def _num_arrays(asked: Arrays, count: Count) -> int:
-    num_items = 0 if asked.prefix and asked.is_distinct else count(asked.rest)
-    if asked.max_items is None and num_items >= (MANY if asked.is_distinct else 1):
+def _num_arrays(arrays: Arrays, count: Count) -> int:
+    num_items = 0 if arrays.prefix and arrays.is_distinct else count(arrays.rest)
+    if arrays.max_items is None and num_items >= (MANY if arrays.is_distinct else 1):
         return MANY
-    held = asked.prefix[: asked.max_items]
-    return max(1, _most(map(count, held)))
+    prefix = arrays.prefix[: arrays.max_items]
+    return max(1, _most(map(count, prefix)))
 
 
-def _num_objects(asked: Objects, count: Count) -> int:
-    if asked.max_properties == 0:
+def _num_objects(objects: Objects, count: Count) -> int:
+    if objects.max_properties == 0:
         return 1
-    is_open = asked.additional is not False and count(asked.additional) > 0
-    if is_open and asked.max_properties is None:
+    is_open = objects.additional is not False and count(objects.additional) > 0
+    if is_open and objects.max_properties is None:
         return MANY
-    return max(1, _most(map(count, asked.properties.values())))
+    return max(1, _most(map(count, objects.properties.values())))

@@ -18,15 +18,15 @@ _Exact = TypeVar("_Exact", Decimal, Fraction)
 
 
 def bounds(
-    asked: Numbers, read: Callable[[Number], _Exact]
+    numbers: Numbers, read: Callable[[Number], _Exact]
 ) -> tuple[tuple[_Exact, bool] | None, tuple[_Exact, bool] | None]:
     """Returns the greatest lower and the least upper bound, each with whether it is exclusive; None
     for no bound.
 
     read: turns a JSON number into an exact one
     """
-    lows = _ends(asked.minimum, asked.exclusive_minimum, read)
-    highs = _ends(asked.maximum, asked.exclusive_maximum, read)
+    lows = _ends(numbers.minimum, numbers.exclusive_minimum, read)
+    highs = _ends(numbers.maximum, numbers.exclusive_maximum, read)
     high = min(highs, key=lambda end: (end[0], not end[1]), default=None)
     return max(lows, default=None), high
 
@@ -34,18 +34,18 @@ def bounds(
 def _ends(
     bound: Number | None, exclusive: Number | None, read: Callable[[Number], _Exact]
 ) -> list[tuple[_Exact, bool]]:
-    found = ((bound, False), (exclusive, True))
-    return [(read(one), is_left_out) for one, is_left_out in found if one is not None]
+    both = ((bound, False), (exclusive, True))
+    return [(read(one), is_left_out) for one, is_left_out in both if one is not None]
 
 
-def holds_number(asked: Numbers, whole: bool) -> bool:
+def holds_number(numbers: Numbers, whole: bool) -> bool:
     """Whether some number, or for `whole` some integer, meets the constraints."""
-    if asked.not_multiples:
-        return _holds_other_number(asked, whole)
-    step = None if asked.multiple_of is None else exact(asked.multiple_of)
-    if asked.is_fraction and step is not None and step.denominator == 1:
+    if numbers.not_multiples:
+        return _holds_other_number(numbers, whole)
+    step = None if numbers.multiple_of is None else exact(numbers.multiple_of)
+    if numbers.is_fraction and step is not None and step.denominator == 1:
         return False
-    low, high = bounds(asked, exact)
+    low, high = bounds(numbers, exact)
     if low is None or high is None:
         return True
     if whole:
@@ -53,27 +53,27 @@ def holds_number(asked: Numbers, whole: bool) -> bool:
     if step is None:
         return low[0] < high[0] or (low[0] == high[0] and not low[1] and not high[1])
     factors = _factors(step, low, high)
-    if asked.is_fraction and factors.stop - factors.start == 1:
+    if numbers.is_fraction and factors.stop - factors.start == 1:
         return factors.start % step.denominator != 0
     return bool(factors)
 
 
-def _holds_other_number(asked: Numbers, whole: bool) -> bool:
+def _holds_other_number(numbers: Numbers, whole: bool) -> bool:
     """Whether some multiple of the step is a multiple of none of `not_multiples`; tries a limited
     number of them and says yes beyond."""
-    if not holds_number(replace(asked, not_multiples=()), whole):
+    if not holds_number(replace(numbers, not_multiples=()), whole):
         return False
-    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
-    step = Fraction(step.numerator) if whole or asked.multiple_of is None else step
-    if not asked.is_fraction and any(step % exact(one) == 0 for one in asked.not_multiples):
-        return not whole and asked.multiple_of is None
-    low, high = bounds(asked, exact)
-    if low is None or high is None or (not whole and asked.multiple_of is None):
+    step = exact(1 if numbers.multiple_of is None else numbers.multiple_of)
+    step = Fraction(step.numerator) if whole or numbers.multiple_of is None else step
+    if not numbers.is_fraction and any(step % exact(one) == 0 for one in numbers.not_multiples):
+        return not whole and numbers.multiple_of is None
+    low, high = bounds(numbers, exact)
+    if low is None or high is None or (not whole and numbers.multiple_of is None):
         return True
     factors = _factors(step, low, high)
     num_factors = factors.stop - factors.start
     spend(max(0, min(num_factors, _MAX_TRIED)))
-    others = [exact(one) for one in asked.not_multiples]
+    others = [exact(one) for one in numbers.not_multiples]
     return num_factors > _MAX_TRIED or any(
         all(step * factor % one for one in others) for factor in factors
     )

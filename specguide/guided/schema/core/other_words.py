@@ -78,15 +78,15 @@ def strings_beside(words: frozenset[str]) -> Regex:
 
 def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
     """The prefixes of the words, each with the characters that may follow."""
-    found: dict[str, list[str]] = {"": []}
+    beginnings: dict[str, list[str]] = {"": []}
     for word in sorted(words):
         spend(1 + 8 * len(word))
         for i, char in enumerate(word):
-            follow = found.setdefault(word[:i], [])
+            follow = beginnings.setdefault(word[:i], [])
             if char not in follow[-1:]:
                 follow.append(char)
-        found.setdefault(word, [])
-    return found
+        beginnings.setdefault(word, [])
+    return beginnings
 
 
 def _beside(

@@ -111,20 +111,20 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
     if _have_sample(patterns, least, most):
         return True
     try:
-        found = [pattern_automaton(pattern) for pattern in patterns]
+        automata = [pattern_automaton(pattern) for pattern in patterns]
     except UnsupportedRegex:  # some are large, but their intersection may be small
         return match_one_text((*map(searched, patterns), Repeat(ANY_CHAR, least, most)))
-    if not all(one.rows for one in found):
+    if not all(one.rows for one in automata):
         return False
-    together = SideBySide([(one.alphabet, one.rows) for one in found])
-    if _is_near(found, together, least, most):
+    together = SideBySide([(one.alphabet, one.rows) for one in automata])
+    if _is_near(automata, together, least, most):
         return True
-    states, seen, num_looked = {(0,) * len(found)}, set[tuple[int, ...]](), 0
+    states, seen, num_looked = {(0,) * len(automata)}, set[tuple[int, ...]](), 0
     for length in count():
         if not states or (most is not None and length > most):
             return False
         if length >= least:
-            if any(_all_accept(found, state) for state in states):
+            if any(_all_accept(automata, state) for state in states):
                 return True
             states -= seen
             seen |= states
@@ -135,20 +135,20 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
     return False
 
 
-def _is_near(found: list[Automaton], together: SideBySide, least: int, most: int | None) -> bool:
+def _is_near(automata: list[Automaton], together: SideBySide, least: int, most: int | None) -> bool:
     """Whether a search that prefers states near to acceptance finds such a string soon."""
-    todo, seen = [(0, 0, (0,) * len(found))], set[tuple[int, tuple[int, ...]]]()
+    todo, seen = [(0, 0, (0,) * len(automata))], set[tuple[int, tuple[int, ...]]]()
     for _ in range(_SOON):
         if not todo:
             break
         _, negative_length, states = heappop(todo)
         length = -negative_length
-        if length >= least and _all_accept(found, states):
+        if length >= least and _all_accept(automata, states):
             return True
         reached = together.live_after(states)
-        spend(1 + len(reached) * len(found) // 4)
+        spend(1 + len(reached) * len(automata) // 4)
         for after in reached:
-            to_end = [one.to_end[state] for one, state in zip(found, after, strict=True)]
+            to_end = [one.to_end[state] for one, state in zip(automata, after, strict=True)]
             key = min(length + 1, least), after
             if key not in seen and (most is None or length + 1 + max(to_end) <= most):
                 seen.add(key)
@@ -160,11 +160,11 @@ def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> boo
     """Whether a sample of one pattern is such a string."""
     return any(
         least <= len(text) <= (len(text) if most is None else most)
-        and all(pattern_matches(one, text) for one in patterns)
+        and all(pattern_matches(other, text) for other in patterns)
         for pattern in patterns
         for text in samples(searched(pattern), least)
     )
 
 
-def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:
-    return all(state in one.accepting for one, state in zip(found, states, strict=True))
+def _all_accept(automata: list[Automaton], states: tuple[int, ...]) -> bool:
+    return all(state in one.accepting for one, state in zip(automata, states, strict=True))

@@ -48,14 +48,20 @@ class Sameness:
         objects = None if kinds.objects is NO_OBJECTS else self._of_objects(kinds.objects)
         return kinds.types, kinds.numbers, kinds.strings, arrays, objects
 
-    def _of_arrays(self, asked: Arrays) -> Hashable:
-        rest = self.number(asked.rest)
-        return asked.min_items, asked.max_items, self._each(asked.prefix), rest, asked.is_distinct
+    def _of_arrays(self, arrays: Arrays) -> Hashable:
+        rest = self.number(arrays.rest)
+        return (
+            arrays.min_items,
+            arrays.max_items,
+            self._each(arrays.prefix),
+            rest,
+            arrays.is_distinct,
+        )
 
-    def _of_objects(self, asked: Objects) -> Hashable:
-        named = self._named(asked.properties), self._named(asked.patterns)
-        counts = asked.required, asked.min_properties, asked.max_properties
-        return named, self.number(asked.additional), counts
+    def _of_objects(self, objects: Objects) -> Hashable:
+        named = self._named(objects.properties), self._named(objects.patterns)
+        counts = objects.required, objects.min_properties, objects.max_properties
+        return named, self.number(objects.additional), counts
 
     def _each(self, cores: tuple[Core, ...]) -> tuple[int, ...]:
         return tuple(map(self.number, cores))

@@ -12,21 +12,21 @@ from specguide.guided.schema.core.nodes import NO_ARRAYS, NO_OBJECTS, Core, Core
 def children(node: Node) -> list[Core]:
     """Returns the direct children of a node, except those in `all_of`."""
     arrays, objects = node.kinds.arrays, node.kinds.objects
-    found = [*node.any_of]
+    nodes = [*node.any_of]
     if arrays is not NO_ARRAYS:
-        found += (*arrays.prefix, arrays.rest)
+        nodes += (*arrays.prefix, arrays.rest)
     if objects is not NO_OBJECTS:
-        found += objects.properties.values()
-        found += (*objects.patterns.values(), objects.additional)
-    return found
+        nodes += objects.properties.values()
+        nodes += (*objects.patterns.values(), objects.additional)
+    return nodes
 
 
 def leads_to(node: Node, definitions: Mapping[str, Core]) -> list[Core]:
     """Returns all direct children of a node, and the definition that it refers to, if given."""
-    found = [*children(node), *node.all_of]
+    nodes = [*children(node), *node.all_of]
     if node.ref is not None and node.ref in definitions:
-        found.append(definitions[node.ref])
-    return found
+        nodes.append(definitions[node.ref])
+    return nodes
 
 
 def walk(cores: Iterable[Core], definitions: Mapping[str, Core]) -> Iterator[Node]:
@@ -68,8 +68,8 @@ def with_parts(kinds: Kinds, make: Callable[[Core], Core]) -> Kinds:
     if objects is not NO_OBJECTS:
         made = replace(
             objects,
-            properties={name: make(one) for name, one in objects.properties.items()},
-            patterns={name: make(one) for name, one in objects.patterns.items()},
+            properties={name: make(core) for name, core in objects.properties.items()},
+            patterns={name: make(core) for name, core in objects.patterns.items()},
             additional=make(objects.additional),
         )
         kinds = replace(kinds, objects=made)

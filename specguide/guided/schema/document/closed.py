@@ -28,14 +28,14 @@ def _closed(schema: Any, *, may_close: bool = True) -> Any:
     names_some = "properties" in schema or "patternProperties" in schema
     for keyword, value in schema.items():
         if keyword in _OF_SCHEMAS and isinstance(value, Mapping):
-            made[keyword] = {name: _closed(one) for name, one in value.items()}
+            made[keyword] = {name: _closed(child) for name, child in value.items()}
         elif keyword in _SCHEMA:
             made[keyword] = _closed(value)
         elif keyword in _LIST and isinstance(value, list):
             is_whole = keyword == "prefixItems" or not names_some
-            made[keyword] = [_closed(one, may_close=is_whole and may_close) for one in value]
+            made[keyword] = [_closed(child, may_close=is_whole and may_close) for child in value]
         elif keyword == "items" and isinstance(value, list):
-            made[keyword] = [_closed(one) for one in value]
+            made[keyword] = [_closed(child) for child in value]
     is_combined = any(word in schema for word in ("allOf", "anyOf", "oneOf", "if", "$ref", "not"))
     is_open = "additionalProperties" not in schema and "unevaluatedProperties" not in schema
     if names_some and is_open and may_close and not is_combined:

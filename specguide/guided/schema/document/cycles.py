@@ -60,9 +60,9 @@ def check_references(document: Document) -> None:
     if _circle(document, [_targets(document)], with_parts=False) is None:
         return
     # A cycle that cannot be reached from the root does no harm.
-    found = _circle(document, [iter([(document.root, document.start)])], with_parts=True)
-    if found is not None:
-        raise cycle(found.path)
+    place = _circle(document, [iter([(document.root, document.start)])], with_parts=True)
+    if place is not None:
+        raise cycle(place.path)
 
 
 def _targets(document: Document) -> Iterator[tuple[Json, Place]]:

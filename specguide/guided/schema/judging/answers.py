@@ -13,12 +13,12 @@ Answer: TypeAlias = bool | None
 
 def all_hold(answers: Iterable[Answer]) -> Answer:
     """Whether all answers are True; stops at a False one."""
-    found: Answer = True
+    result: Answer = True
     for answer in answers:
         if answer is False:
             return False
-        found = None if answer is None else found
-    return found
+        result = None if answer is None else result
+    return result
 
 
 def any_holds(answers: Iterable[Answer]) -> Answer:

@@ -37,7 +37,7 @@ _BOUNDS = {
 Located: TypeAlias = tuple[Json, Place]
 """A subschema and its place."""
 
-_Asked: TypeAlias = tuple[int, Place, int, Place, frozenset[str]]
+_Comparing: TypeAlias = tuple[int, Place, int, Place, frozenset[str]]
 _Shared: TypeAlias = tuple[Located, Located, frozenset[str]]
 """Two subschemas, and the types that common instances may have."""
 _ANYWHERE: Located = (True, Place("", ""))
@@ -52,8 +52,8 @@ class Comparison:
         self._instances = instances
         self._num_steps = 0
         self._num_given_up = 0
-        self._proven: dict[_Asked, _Shared] = {}
-        self._tried: dict[_Asked, _Shared] = {}
+        self._proven: dict[_Comparing, _Shared] = {}
+        self._tried: dict[_Comparing, _Shared] = {}
         """Comparisons that are under way or were given up."""
         self._conjuncts_of: dict[int, tuple[Located, list[Located]]] = {}
 

@@ -120,8 +120,8 @@ def _object(question: Question) -> Answer:
         return False
     found = [all_hold(_property(question, name)) for name in value]
     if "propertyNames" in schema:
-        asked = schema["propertyNames"]
-        found += [question.asks_of(name, asked, "propertyNames") for name in value]
+        names = schema["propertyNames"]
+        found += [question.asks_of(name, names, "propertyNames") for name in value]
     return all_hold([*found, None if "unevaluatedProperties" in schema else True])
 
 
@@ -145,13 +145,13 @@ def _dependencies(question: Question) -> Answer:
         return True
     found: list[Answer] = []
     for keyword in DEPENDENCIES:
-        for name, asked in question.schema.get(keyword, {}).items():
+        for name, dependent in question.schema.get(keyword, {}).items():
             if name not in question.value:
                 continue
-            if isinstance(asked, list):
-                found.append(all(other in question.value for other in asked))
+            if isinstance(dependent, list):
+                found.append(all(other in question.value for other in dependent))
             else:
-                found.append(question.asks(asked, keyword, name))
+                found.append(question.asks(dependent, keyword, name))
     return all_hold(found)
 
 

@@ -50,28 +50,28 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     if "contains" in schema:
         yield Node(place.path, all_of=(_contains(lowering, schema, place),))
     if len(ways) > 1:
-        found = (
+        options = (
             all_of(place.path, [*parts, Node(place.path, Kinds(arrays=one))]) for parts, one in ways
         )
-        yield any_of(place.path, found)
+        yield any_of(place.path, options)
 
 
 def _counted(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
+    lowering: Lowering, schema: Mapping[str, Json], arrays: Arrays, place: Place
 ) -> Iterator[Core]:
     """The arrays, with distinct items for `uniqueItems`."""
-    if schema.get("uniqueItems") and not _holds_one_item(asked):
+    if schema.get("uniqueItems") and not _holds_one_item(arrays):
         tells_apart = lowering.capabilities.tells_items_apart
-        spelt_out = _spelt_out(asked, place.path, tells_apart=tells_apart)
+        spelt_out = _spelt_out(arrays, place.path, tells_apart=tells_apart)
         if spelt_out is not None:
             yield spelt_out
             return
         if tells_apart:
-            asked = replace(asked, is_distinct=True)
+            arrays = replace(arrays, is_distinct=True)
         else:
             with at_work("uniqueItems", place.path):
-                yield any_of(place.path, _distinct(lowering, schema, asked, place))
-    yield Node(place.path, Kinds(arrays=asked))
+                yield any_of(place.path, _distinct(lowering, schema, arrays, place))
+    yield Node(place.path, Kinds(arrays=arrays))
 
 
 def _count(schema: Mapping[str, Json], keyword: str) -> int | None:
@@ -114,23 +114,25 @@ def _of_way(lowering: Lowering, evaluated: Evaluated, others: Core, path: str) -
     return Arrays(prefix=(True,) * evaluated.num_items, rest=any_of(path, [others, *contained]))
 
 
-def _spelt_out(asked: Arrays, path: str, *, tells_apart: bool) -> Core | None:
+def _spelt_out(constraints: Arrays, path: str, *, tells_apart: bool) -> Core | None:
     """An enumeration of all arrays of distinct items, if each item of `prefix` has few values. None
     for too many arrays, or for further items that no guard compares."""
-    placed = len(asked.prefix)
-    most = placed if asked.max_items is None else min(asked.max_items, placed)
-    goes_on = asked.rest is not False and (asked.max_items is None or asked.max_items > placed)
+    placed = len(constraints.prefix)
+    most = placed if constraints.max_items is None else min(constraints.max_items, placed)
+    goes_on = constraints.rest is not False and (
+        constraints.max_items is None or constraints.max_items > placed
+    )
     if goes_on and not (placed and tells_apart):
         return None
-    choices = [_values_of(item) for item in asked.prefix[:most]]
+    choices = [_values_of(item) for item in constraints.prefix[:most]]
     if prod(map(len, choices)) > _MAX_SPELT_OUT or not all(choices):
         return None
     options: list[Core] = [typed(path, *_NO_ARRAY)]
-    for num_items in range(asked.min_items or 0, most + 1):
+    for num_items in range(constraints.min_items or 0, most + 1):
         options += [arrays(path, one) for one in _chosen(choices[:num_items], path)]
     if goes_on:
-        least = max(asked.min_items or 0, placed + 1)
-        longer = replace(asked, min_items=least, is_distinct=True)
+        least = max(constraints.min_items or 0, placed + 1)
+        longer = replace(constraints, min_items=least, is_distinct=True)
         options += [
             arrays(path, replace(longer, prefix=one.prefix)) for one in _chosen(choices, path)
         ]
@@ -143,7 +145,9 @@ def _chosen(choices: list[tuple[Json, ...]], path: str) -> Iterator[Arrays]:
     for chosen in product(*choices):
         spend(4 + 4 * num_items)
         if len(set(map(value_key, chosen))) == num_items:
-            yield Arrays(num_items, num_items, tuple(Node(path, values=(one,)) for one in chosen))
+            yield Arrays(
+                num_items, num_items, tuple(Node(path, values=(value,)) for value in chosen)
+            )
 
 
 def _values_of(item: Core) -> tuple[Json, ...]:
@@ -154,12 +158,12 @@ def _values_of(item: Core) -> tuple[Json, ...]:
 
 
 def _distinct(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
+    lowering: Lowering, schema: Mapping[str, Json], constraints: Arrays, place: Place
 ) -> Iterator[Core]:
     """The arrays of distinct items, each in the order of the items' enum."""
-    path, values = place.path, _few_values(lowering, schema, asked, place)
-    most = len(values) if asked.max_items is None else min(asked.max_items, len(values))
-    for num_items in range(asked.min_items or 0, most + 1):
+    path, values = place.path, _few_values(lowering, schema, constraints, place)
+    most = len(values) if constraints.max_items is None else min(constraints.max_items, len(values))
+    for num_items in range(constraints.min_items or 0, most + 1):
         for chosen in combinations(values, num_items):
             spend(4 + 4 * num_items)
             prefix = tuple(Node(path, values=(value,)) for value in chosen)
@@ -168,11 +172,11 @@ def _distinct(
 
 
 def _few_values(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
+    lowering: Lowering, schema: Mapping[str, Json], arrays: Arrays, place: Place
 ) -> list[Json]:
     """The values that an item may have. Raises UnsupportedGuide where they are not enumerated, or
     are too many."""
-    values = () if asked.prefix else listed(_referred_item(lowering, schema, asked.rest, place))
+    values = () if arrays.prefix else listed(_referred_item(lowering, schema, arrays.rest, place))
     if not values:
         raise refuse(
             "uniqueItems",
@@ -209,9 +213,9 @@ def _referred_item(
     return items
 
 
-def _holds_one_item(asked: Arrays) -> bool:
-    closed_after = len(asked.prefix) if asked.rest is False else 2
-    return min(2 if asked.max_items is None else asked.max_items, closed_after) <= 1
+def _holds_one_item(arrays: Arrays) -> bool:
+    closed_after = len(arrays.prefix) if arrays.rest is False else 2
+    return min(2 if arrays.max_items is None else arrays.max_items, closed_after) <= 1
 
 
 def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
@@ -244,11 +248,11 @@ def _with_items(path: str, prefix: list[Core], rest: Core) -> Core:
 def _places_of(least: int, most: int) -> list[tuple[bool, ...]]:
     """Ways to place `least` to `most` matching items: for each of an array's first items, whether
     it matches. The shortest ways, up to _MAX_PLACES."""
-    found: list[tuple[bool, ...]] = []
+    ways: list[tuple[bool, ...]] = []
     for num_items in range(least, least + _MAX_PLACED):
         for count in range(least, min(most, num_items) + 1):
             for places in combinations(range(num_items), count):
                 is_whole = num_items == count == 0 or num_items - 1 in places
-                if is_whole and len(found) < _MAX_PLACES:
-                    found.append(tuple(i in places for i in range(num_items)))
-    return found
+                if is_whole and len(ways) < _MAX_PLACES:
+                    ways.append(tuple(i in places for i in range(num_items)))
+    return ways

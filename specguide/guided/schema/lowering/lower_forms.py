@@ -115,13 +115,13 @@ def _failure(lowering: Lowering, failure: Failure) -> Core:
                     options.append(lower_form(lowering, form))
         except UnsupportedGuide as error:
             left_out.append(error)
-    if left_out and not any(map(_says_more_than_types, options)):
+    if left_out and not any(map(_constrains_more_than_types, options)):
         raise left_out[0]
     core = any_of(failure.path, options)
     return replace(core, is_failure=True) if isinstance(core, Node) and core.any_of else core
 
 
-def _says_more_than_types(option: Core) -> bool:
+def _constrains_more_than_types(option: Core) -> bool:
     if isinstance(option, bool):
         return option
     return option != Node(option.path, Kinds(types=option.kinds.types)) or option.kinds == ANYTHING
@@ -129,7 +129,7 @@ def _says_more_than_types(option: Core) -> bool:
 
 def _conditional(lowering: Lowering, form: Conditional) -> Core:
     condition, then, otherwise = (
-        lower_form(lowering, one) for one in (form.condition, form.then, form.otherwise)
+        lower_form(lowering, part) for part in (form.condition, form.then, form.otherwise)
     )
     try:
         unmet = all_of(form.path, [lower_form(lowering, form.failed), otherwise])
@@ -158,8 +158,10 @@ def _other_strings(lowering: Lowering, form: OtherStrings) -> Core:
         patterns = [write_pattern(way, characters) for way in ways_to_fail(node)]
     except UnsupportedRegex as error:
         raise refuse("pattern", form.path, str(error)) from error
-    found = [strings(form.path, Strings(pattern=one)) for one in patterns if one is not None]
-    return any_of(form.path, found)
+    options = [
+        strings(form.path, Strings(pattern=pattern)) for pattern in patterns if pattern is not None
+    ]
+    return any_of(form.path, options)
 
 
 _Container: TypeAlias = (

@@ -112,12 +112,12 @@ def nearest_names(root: Json, path: str) -> Iterator[str]:
     """Yields the properties that a document names: first those below the path, then those below its
     parent, and so on."""
     by_place = kept_of(_names_by_place, root)
-    found = set[str]()
+    seen = set[str]()
     while True:
         for name in by_place.get(path, ()):
             spend()
-            if name not in found:
-                found.add(name)
+            if name not in seen:
+                seen.add(name)
                 yield name
         if not path:
             return
@@ -126,13 +126,13 @@ def nearest_names(root: Json, path: str) -> Iterator[str]:
 
 def _names_by_place(root: Json) -> dict[str, dict[str, None]]:
     """Path in a document → the properties named there or below it."""
-    found: dict[str, dict[str, None]] = {}
+    names: dict[str, dict[str, None]] = {}
     for place, name in _property_names(root, ""):
-        while name not in found.setdefault(place, {}):
+        while name not in names.setdefault(place, {}):
             spend()
-            found[place][name] = None
+            names[place][name] = None
             place = place.rpartition("/")[0]
-    return found
+    return names
 
 
 def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
@@ -193,13 +193,13 @@ def _name_node(core: Core, place: Place) -> Regex:
         return NOTHING
     names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
-        asked = list(_asked_of_name(core, place))
-        if len(asked) < 2:
-            return asked[0] if asked else ANY_TEXT
+        conjuncts = list(_conjuncts_of_name(core, place))
+        if len(conjuncts) < 2:
+            return conjuncts[0] if conjuncts else ANY_TEXT
         if names is not None:
-            matchers = list(map(text_matcher, asked))
+            matchers = list(map(text_matcher, conjuncts))
             return literals([name for name in names if all(one.matches(name) for one in matchers)])
-        return together(asked, [], is_exact=all(map(is_exact, asked)))
+        return together(conjuncts, [], is_exact=all(map(is_exact, conjuncts)))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error
 
@@ -211,16 +211,16 @@ def _words(core: Core) -> list[str] | None:
     return [value for value in core.values if isinstance(value, str)]
 
 
-def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
+def _conjuncts_of_name(core: Node, place: Place) -> Iterator[Regex]:
     """A node's constraints of a string, one by one."""
     if core.values is not None:
         yield literals(_words(core) or [])
     if core.any_of:
         yield any_one(_name_node(option, place) for option in core.any_of)
-    asked = core.kinds.strings
-    if asked.pattern is not None:
-        yield read_pattern(asked.pattern, "propertyNames", place.path)
-    if asked.min_length or asked.max_length is not None:
-        yield Repeat(ANY_CHAR, asked.min_length or 0, asked.max_length)
+    strings = core.kinds.strings
+    if strings.pattern is not None:
+        yield read_pattern(strings.pattern, "propertyNames", place.path)
+    if strings.min_length or strings.max_length is not None:
+        yield Repeat(ANY_CHAR, strings.min_length or 0, strings.max_length)
     for part in core.all_of:
         yield _name_node(part, place)

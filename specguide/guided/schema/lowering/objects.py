@@ -56,14 +56,14 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         properties, patterns, additional = _without_any_name(
             properties, patterns, additional, place.path
         )
-    written, additional = _told_apart(lowering, place, properties, patterns, additional)
-    asked = Objects(
+    written, additional = _patterns_and_rest(lowering, place, properties, patterns, additional)
+    constraints = Objects(
         properties,
         written,
         additional,
         tuple(dict.fromkeys(schema.get("required", ()))),
     )
-    counted, ways = _counts(lowering, schema, asked, place.path)
+    counted, ways = _counts(lowering, schema, constraints, place.path)
     if ways is not None:
         yield ways
     yield Node(place.path, Kinds(objects=counted))
@@ -74,13 +74,13 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
 
 def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Core]:
     """The patterns as texts; patterns with the same text become a conjunction."""
-    found: dict[str, Core] = {}
+    texts: dict[str, Core] = {}
     for node, child in patterns:
         with refusing("patternProperties", path):
             text = write_pattern(node, lowering.capabilities.characters)
         if text is not None:
-            found[text] = all_of(path, [found[text], child]) if text in found else child
-    return found
+            texts[text] = all_of(path, [texts[text], child]) if text in texts else child
+    return texts
 
 
 def _patterns(
@@ -167,13 +167,13 @@ def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
         properties: dict[str, Core] = {}
         patterns: Patterns = []
         _add_evaluated(way, properties, patterns, place)
-        written, others = _told_apart(lowering, place, properties, patterns, others)
-        asked = Objects(properties, written, others)
-        parts.append(Node(place.path, Kinds(objects=asked)))
+        written, others = _patterns_and_rest(lowering, place, properties, patterns, others)
+        constraints = Objects(properties, written, others)
+        parts.append(Node(place.path, Kinds(objects=constraints)))
     return all_of(place.path, parts)
 
 
-def _told_apart(
+def _patterns_and_rest(
     lowering: Lowering,
     place: Place,
     properties: Mapping[str, Core],
@@ -202,36 +202,36 @@ def _told_apart(
 
 
 def _counts(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Objects, path: str
+    lowering: Lowering, schema: Mapping[str, Json], objects: Objects, path: str
 ) -> tuple[Objects, Core | None]:
     """`minProperties` and `maxProperties`, unless other keywords imply them; and a choice of
     properties that replaces `minProperties`, or None."""
     optional = [
         name
-        for name, child in asked.properties.items()
-        if name not in asked.required and child is not False
+        for name, child in objects.properties.items()
+        if name not in objects.required and child is not False
     ]
-    closed = asked.is_closed
+    closed = objects.is_closed
     least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
-    if most is not None and not (closed and len(optional) + len(asked.required) <= most):
-        asked = replace(asked, max_properties=int(most))
-    missing = least - len(asked.required)
+    if most is not None and not (closed and len(optional) + len(objects.required) <= most):
+        objects = replace(objects, max_properties=int(most))
+    missing = least - len(objects.required)
     too_few_named = closed and missing > len(optional)
-    if most is not None and most < max(least, len(asked.required)):
-        return asked, _no_object(schema, path)
+    if most is not None and most < max(least, len(objects.required)):
+        return objects, _no_object(schema, path)
     if missing <= 0:
-        return asked, None
+        return objects, None
     others_left_out = schema.get("additionalProperties", True) is not False and closed
     if others_left_out and too_few_named and not lowering.capabilities.has_open_objects:
         why = "the backend allows only named properties here, and they are too few; name more"
         raise refuse("minProperties", path, why)
     if too_few_named:
-        return asked, _no_object(schema, path)
+        return objects, _no_object(schema, path)
     if lowering.capabilities.counts_keys:
-        return replace(asked, min_properties=least), None
+        return replace(objects, min_properties=least), None
     if not optional or (closed and missing == 1):
-        return replace(asked, min_properties=least), None
-    return asked, any_of(path, _enough(asked, path, optional, missing, closed))
+        return replace(objects, min_properties=least), None
+    return objects, any_of(path, _enough(objects, path, optional, missing, closed))
 
 
 def _no_object(schema: Mapping[str, Json], path: str) -> Core:
@@ -241,7 +241,7 @@ def _no_object(schema: Mapping[str, Json], path: str) -> Core:
 
 
 def _enough(
-    asked: Objects, path: str, optional: list[str], missing: int, closed: bool
+    objects: Objects, path: str, optional: list[str], missing: int, closed: bool
 ) -> Iterator[Core]:
     """Ways to have `missing` of the optional properties, or one fewer and an unnamed one."""
     why_not = _why_not_enough(len(optional), missing, closed)
@@ -253,8 +253,8 @@ def _enough(
     for names in () if closed else combinations(optional, missing - 1):
         found = Objects(
             properties={name: False for name in optional if name not in names},
-            required=(*asked.required, *names),
-            min_properties=len(asked.required) + missing,
+            required=(*objects.required, *names),
+            min_properties=len(objects.required) + missing,
         )
         yield Node(path, Kinds(objects=found))
 
@@ -277,18 +277,18 @@ def lower_dependencies(
     """Yields the core of `dependentRequired`, `dependentSchemas`, `dependencies`: the property is
     absent, or what depends on it holds."""
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-        for name, asked in schema.get(keyword, {}).items():
+        for name, dependent in schema.get(keyword, {}).items():
             here = place / keyword / name
             absent = Node(here.path, Kinds(objects=Objects(properties={name: False})))
-            yield any_of(here.path, [absent, _met(lowering, name, asked, here)])
+            yield any_of(here.path, [absent, _met(lowering, name, dependent, here)])
 
 
-def _met(lowering: Lowering, name: str, asked: Json, here: Place) -> Core:
+def _met(lowering: Lowering, name: str, dependent: Json, here: Place) -> Core:
     """The property is present, and what depends on it holds."""
-    if isinstance(asked, list):
-        names = tuple(dict.fromkeys([name, *asked]))
+    if isinstance(dependent, list):
+        names = tuple(dict.fromkeys([name, *dependent]))
         return Node(here.path, Kinds(objects=Objects(required=names)))
-    lowered = lowering.lower(asked, here)
+    lowered = lowering.lower(dependent, here)
     if lowered is False:
         return False
     also = () if lowered is True else (lowered,)

@@ -104,7 +104,7 @@ def _check_shape(schema: dict[str, Json], types: tuple[str, ...] | None) -> None
         named, required = schema.get("properties", {}), schema.get("required", [])
         _ask(isinstance(named, dict) and isinstance(required, list))
         _ask(all(isinstance(name, str) for name in required))
-        _ask(all(isinstance(one, (dict, bool)) for one in named.values()))
+        _ask(all(isinstance(child, (dict, bool)) for child in named.values()))
         _ask(isinstance(schema.get("additionalProperties", True), (dict, bool)))
 
 
@@ -140,7 +140,8 @@ def _objects(schema: dict[str, Json], path: str, is_open: bool, child: Child) ->
     named, required = schema.get("properties", {}), schema.get("required", [])
     spend(len(named) + len(required))
     properties = {
-        name: child(one, f"{path}/properties/{escaped(name)}") for name, one in named.items()
+        name: child(subschema, f"{path}/properties/{escaped(name)}")
+        for name, subschema in named.items()
     }
     additional: Core = is_open or "properties" not in schema
     if "additionalProperties" in schema:

@@ -94,7 +94,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     None where it lists none, constrains only the type, or no listed value certainly meets the
     constraints though one may.
     """
-    if not _asks_more_than_values(schema):
+    if not _constrains_listed_values(schema):
         return None
     conjuncts = lowering.comparison.conjuncts((schema, place))
     listing = ((part, there) for part, there in conjuncts if "const" in part or "enum" in part)
@@ -112,7 +112,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     return one_of_values(there.path, fitting)
 
 
-def _asks_more_than_values(schema: Mapping[str, Json]) -> bool:
+def _constrains_listed_values(schema: Mapping[str, Json]) -> bool:
     """Whether a subschema may list values, itself or by reference, and constrain them further."""
     if schema.keys() & {"const", "enum"}:
         return not schema.keys().isdisjoint(_JUDGED)
@@ -126,8 +126,8 @@ def lower_number(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     least, above = _bounds(schema.get("minimum"), schema.get("exclusiveMinimum"))
     most, below = _bounds(schema.get("maximum"), schema.get("exclusiveMaximum"))
     step = schema.get("multipleOf")
-    asked = Numbers(least, above, most, below, None if step is None else _whole(step))
-    yield Node(place.path, Kinds(numbers=asked))
+    numbers = Numbers(least, above, most, below, None if step is None else _whole(step))
+    yield Node(place.path, Kinds(numbers=numbers))
 
 
 def _bounds(bound: Json, exclusive: Json) -> tuple[Number | None, Number | None]:

@@ -93,10 +93,10 @@ def ways_of_items(document: Document, schema: Mapping[str, Json], place: Place) 
 def asserted(lowering: Lowering, way: Way) -> list[Core]:
     """Returns the cores of the subschemas that a way asserts."""
     return [
-        lowering.failed_condition(one.place)
-        if one.is_failed
-        else lowering.lower(one.schema, one.place)
-        for one in way.asserted
+        lowering.failed_condition(assertion.place)
+        if assertion.is_failed
+        else lowering.lower(assertion.schema, assertion.place)
+        for assertion in way.asserted
     ]
 
 
@@ -158,12 +158,12 @@ class _Ways:
             yield self.of(child, place / "allOf" / i, depth, known)
         for i, child in enumerate(schema.get("anyOf", ())):
             yield [NOTHING, *self._if_it_holds(child, place / "anyOf" / i, depth, known)]
-        found = [
+        options = [
             way
             for i, child in enumerate(schema.get("oneOf", ()))
             for way in self._if_it_holds(child, place / "oneOf" / i, depth, known)
         ]
-        yield [NOTHING, *found]
+        yield [NOTHING, *options]
         for name, child in schema.get("dependentSchemas", {}).items():
             condition = {"type": "object", "required": [name]}
             is_there = Way(Evaluated(), (Asserted(condition, place),))
@@ -196,13 +196,13 @@ class _Ways:
 
     def _products(self, parts: Iterable[list[Way]]) -> list[Way]:
         """The conjunctions of one way from each part."""
-        found = [NOTHING]
+        products = [NOTHING]
         for ways in parts:
-            spend(len(found) * len(ways))
-            if len(found) * len(ways) > _MAX_WAYS:
+            spend(len(products) * len(ways))
+            if len(products) * len(ways) > _MAX_WAYS:
                 raise self._refusal(f"more than {_MAX_WAYS} combinations of choices")
-            found = [one | other for one, other in product(found, ways)]
-        return found
+            products = [way | other for way, other in product(products, ways)]
+        return products
 
     def _refusal(self, what: str) -> Exception:
         why = f"what it applies to depends on {what}; make the schema beside it simpler"

@@ -28,7 +28,7 @@ class AtomSets:
     def of(self, cores: Iterable[Core]) -> list[Atom] | None:
         """Returns the atoms of a conjunction, each once, in the order of discovery; None where one
         of `cores` is False."""
-        found: dict[int, Atom] = {}
+        atoms: dict[int, Atom] = {}
         seen: set[int] = set()
         todo = list(cores)[::-1]
         while todo:
@@ -40,11 +40,11 @@ class AtomSets:
                 continue
             seen.add(id(core))
             for atom in self._own_of(core):
-                found.setdefault(self.number(atom), atom)
+                atoms.setdefault(self.number(atom), atom)
             todo += core.all_of[::-1]
             if core.ref is not None:
                 todo.append(self._given[core.ref])
-        return list(found.values())
+        return list(atoms.values())
 
     def of_option(self, option: Core) -> list[Atom] | None:
         """`of` for an option of a choice, remembered: it is combined with many others."""
@@ -57,18 +57,18 @@ class AtomSets:
         if node.ref is None and not (node.any_of or node.all_of):
             return [node] if num_asks(node) else []
         if id(node) not in self._own:
-            found = []
+            atoms = []
             if node.values is not None or says_something(node.kinds):
-                found.append(replace(node, any_of=(), ref=None, all_of=()))
+                atoms.append(replace(node, any_of=(), ref=None, all_of=()))
             if node.any_of:
                 choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
-                found.append(node if num_asks(node) == 1 else choice)
-            self._own[id(node)] = found
+                atoms.append(node if num_asks(node) == 1 else choice)
+            self._own[id(node)] = atoms
         return self._own[id(node)]
 
     def each_once(self, atoms: list[Atom]) -> list[Atom]:
         """Returns the atoms without repetitions of the same constraints."""
-        found: dict[int, Atom] = {}
+        once: dict[int, Atom] = {}
         for atom in atoms:
-            found.setdefault(self.number(atom), atom)
-        return list(found.values())
+            once.setdefault(self.number(atom), atom)
+        return list(once.values())

@@ -37,26 +37,26 @@ class Clashes:
 
     def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
         """Returns the types that an instance of the conjunction may have."""
-        found = EVERY_TYPE
+        types = EVERY_TYPE
         for core in cores:
-            found &= self.types(core)
-        return found
+            types &= self.types(core)
+        return types
 
     def _types_of(self, core: Node, depth: int) -> frozenset[str]:
         if depth > _DEEPEST:
             return EVERY_TYPE
-        found = EVERY_TYPE
+        types = EVERY_TYPE
         if core.kinds.types is not None:
-            found = frozenset("number" if name == "integer" else name for name in core.kinds.types)
+            types = frozenset("number" if name == "integer" else name for name in core.kinds.types)
         if core.values is not None:
-            found &= frozenset(map(json_type, core.values))
+            types &= frozenset(map(json_type, core.values))
         if core.ref is not None:
-            found &= self.types(self._definitions[core.ref], depth + 1)
+            types &= self.types(self._definitions[core.ref], depth + 1)
         for part in core.all_of:
-            found &= self.types(part, depth + 1)
+            types &= self.types(part, depth + 1)
         if core.any_of:
-            found &= frozenset().union(*(self.types(one, depth + 1) for one in core.any_of))
-        return found
+            types &= frozenset().union(*(self.types(option, depth + 1) for option in core.any_of))
+        return types
 
     def clash(self, new: list[Core], known: list[Core]) -> bool:
         """Whether no value is an instance of all, by types or by the values that one of them
@@ -104,8 +104,8 @@ class Beside:
         spend(1 + len(known) // 4)
         self._clashes = clashes
         self._types = clashes.types_of_all(known)
-        asked = [atom.kinds.objects for atom in known]
-        self._objects = [one for one in asked if one is not NO_OBJECTS]
+        objects = [atom.kinds.objects for atom in known]
+        self._objects = [one for one in objects if one is not NO_OBJECTS]
         self._required = {name for one in self._objects for name in one.required}
         self._most = _most_properties(self._objects)
 
@@ -114,30 +114,30 @@ class Beside:
         types = self._types & self._clashes.types_of_all(new)
         if not types:
             return True
-        asked = [atom.kinds.objects for atom in new if atom.kinds.objects is not NO_OBJECTS]
-        if types != {"object"} or not asked:
+        objects = [atom.kinds.objects for atom in new if atom.kinds.objects is not NO_OBJECTS]
+        if types != {"object"} or not objects:
             return False
-        required = {name for one in asked for name in one.required}
-        named = {name for one in asked for name in one.properties if name in self._required}
-        if len(required | self._required) > min(self._most, _most_properties(asked)):
+        required = {name for one in objects for name in one.required}
+        named = {name for one in objects for name in one.properties if name in self._required}
+        if len(required | self._required) > min(self._most, _most_properties(objects)):
             return True
-        spend((len(required) + len(named)) * (len(asked) + len(self._objects)) // 4)
+        spend((len(required) + len(named)) * (len(objects) + len(self._objects)) // 4)
         return any(
             self._clashes.clash(
-                [_of_name(one, name) for one in asked],
+                [_of_name(one, name) for one in objects],
                 [_of_name(one, name) for one in self._objects],
             )
             for name in required | named
         )
 
 
-def _most_properties(asked: Iterable[Objects]) -> float:
-    counts = (one.max_properties for one in asked)
+def _most_properties(objects: Iterable[Objects]) -> float:
+    counts = (one.max_properties for one in objects)
     return min((count for count in counts if count is not None), default=math.inf)
 
 
-def _of_name(asked: Objects, name: str) -> Core:
+def _of_name(objects: Objects, name: str) -> Core:
     """The subschema of a property; True where patterns would have to be matched."""
-    if name in asked.properties:
-        return asked.properties[name]
-    return asked.patterns != {} or asked.additional
+    if name in objects.properties:
+        return objects.properties[name]
+    return objects.patterns != {} or objects.additional

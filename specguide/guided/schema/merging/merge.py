@@ -132,14 +132,14 @@ class _Conjunctions:
 
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """Returns the conjunction of `cores`: the node itself if it is simple, else a reference."""
-        asked = tuple(cores)
-        if len(asked) == 1 and isinstance(asked[0], bool):
-            return asked[0]
-        key = path, tuple(map(id, asked))
+        conjuncts = tuple(cores)
+        if len(conjuncts) == 1 and isinstance(conjuncts[0], bool):
+            return conjuncts[0]
+        key = path, tuple(map(id, conjuncts))
         if key not in self._found:
-            atoms = self.sets.of(asked)
+            atoms = self.sets.of(conjuncts)
             found = False if atoms is None else self._all_atoms(atoms, path)
-            self._found[key] = asked, found
+            self._found[key] = conjuncts, found
         return self._found[key][1]
 
     def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
@@ -215,28 +215,31 @@ class _Conjunctions:
         others = [atom for atom in atoms if atom is not choice]
         place = next(i for i, atom in enumerate(atoms) if atom is choice)
         known = set(map(self._number, others))
-        added: list[tuple[list[Atom], list[Atom]]] = []  # an option's new atoms, and all its atoms
+        by_option: list[
+            tuple[list[Atom], list[Atom]]
+        ] = []  # an option's new atoms, and all its atoms
         for option in choice.any_of:
             spend(1 + len(others) // 8)
-            asked = self.sets.of_option(option)
-            if asked is None:
+            own = self.sets.of_option(option)
+            if own is None:
                 continue
-            new = [atom for atom in asked if self._number(atom) not in known]
+            new = [atom for atom in own if self._number(atom) not in known]
             if not new and not self._all_orders:
                 return [others]
-            added.append((new, asked))
-        spend(len(added))
+            by_option.append((new, own))
+        spend(len(by_option))
         beside = self._clashes.beside(others)
-        found = [one for one in added if not beside.clash(one[0])]
+        found = [one for one in by_option if not beside.clash(one[0])]
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
-            told = listed_properties(others)
-            found = sorted(found, key=lambda one: self._weights.of(one[0], told))
+            enumerated = listed_properties(others)
+            found = sorted(found, key=lambda one: self._weights.of(one[0], enumerated))
             found = found[: self._most_ways]
-        all_asked = (
-            ([*others[:place], *asked, *others[place:]], len(new) < len(asked))
-            for new, asked in found
+        distributed = (
+            ([*others[:place], *own, *others[place:]], len(new) < len(own)) for new, own in found
         )
-        return [self.sets.each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
+        return [
+            self.sets.each_once(atoms) if is_twice else atoms for atoms, is_twice in distributed
+        ]
 
     def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
         """A choice between several sets, each once."""

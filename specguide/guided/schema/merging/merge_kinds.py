@@ -45,26 +45,26 @@ _MAX_BITS = 2100  # of a numerator: the largest double's bits plus the smallest 
 def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Numbers | None:
     """Returns the tightest bounds and the least common multiple. Raises UnsupportedGuide where JSON
     cannot write that multiple."""
-    asked = [atom.kinds.numbers for atom in atoms]
-    is_fraction = any(one.is_fraction for one in asked)
+    numbers = [atom.kinds.numbers for atom in atoms]
+    is_fraction = any(one.is_fraction for one in numbers)
     if is_fraction and "number" not in types:
         return None
-    found = Numbers(
-        minimum=_greatest(one.minimum for one in asked),
-        exclusive_minimum=_greatest(one.exclusive_minimum for one in asked),
-        maximum=_least(one.maximum for one in asked),
-        exclusive_maximum=_least(one.exclusive_maximum for one in asked),
-        multiple_of=_common_step([one.multiple_of for one in asked], path),
+    merged = Numbers(
+        minimum=_greatest(one.minimum for one in numbers),
+        exclusive_minimum=_greatest(one.exclusive_minimum for one in numbers),
+        maximum=_least(one.maximum for one in numbers),
+        exclusive_maximum=_least(one.exclusive_maximum for one in numbers),
+        multiple_of=_common_step([one.multiple_of for one in numbers], path),
         is_fraction=is_fraction,
-        not_multiples=_not_multiples(asked, is_fraction=is_fraction),
+        not_multiples=_not_multiples(numbers, is_fraction=is_fraction),
     )
-    return found if holds_number(found, whole="number" not in types) else None
+    return merged if holds_number(merged, whole="number" not in types) else None
 
 
-def _not_multiples(asked: list[Numbers], *, is_fraction: bool) -> tuple[Number, ...]:
+def _not_multiples(constraints: list[Numbers], *, is_fraction: bool) -> tuple[Number, ...]:
     """Excluded multiples, each once. With `is_fraction`, those of integers are excluded anyway."""
-    found = dict.fromkeys(one for numbers in asked for one in numbers.not_multiples)
-    return tuple(one for one in found if not is_fraction or exact(one).denominator > 1)
+    steps = dict.fromkeys(step for numbers in constraints for step in numbers.not_multiples)
+    return tuple(step for step in steps if not is_fraction or exact(step).denominator > 1)
 
 
 def _greatest(values: Iterable[_Count | None]) -> _Count | None:
@@ -109,10 +109,10 @@ def merge_strings(
 ) -> tuple[Strings, tuple[Core, ...]] | None:
     """Returns the tightest lengths and the patterns' intersection. If that takes too many states,
     one pattern stays, and further nodes of the conjunction hold the others."""
-    asked = [atom.kinds.strings for atom in atoms]
-    least = _greatest(one.min_length for one in asked)
-    most = _least(one.max_length for one in asked)
-    texts = tuple(dict.fromkeys(one.pattern for one in asked if one.pattern is not None))
+    strings = [atom.kinds.strings for atom in atoms]
+    least = _greatest(one.min_length for one in strings)
+    most = _least(one.max_length for one in strings)
+    texts = tuple(dict.fromkeys(one.pattern for one in strings if one.pattern is not None))
     if most is not None and (least or 0) > most:
         return None
     try:
@@ -141,18 +141,18 @@ def _have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> b
 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
     """Returns the tightest counts, and for each position the conjunction of its items."""
-    asked = [atom.kinds.arrays for atom in atoms]
-    least = _greatest(one.min_items for one in asked)
-    most = _least(one.max_items for one in asked)
-    rest = conjoin((one.rest for one in asked), path)
-    num_places = max((len(one.prefix) for one in asked), default=0)
-    prefix = [conjoin((one.item(i) for one in asked), path) for i in range(num_places)]
+    arrays = [atom.kinds.arrays for atom in atoms]
+    least = _greatest(one.min_items for one in arrays)
+    most = _least(one.max_items for one in arrays)
+    rest = conjoin((one.rest for one in arrays), path)
+    num_places = max((len(one.prefix) for one in arrays), default=0)
+    prefix = [conjoin((one.item(i) for one in arrays), path) for i in range(num_places)]
     if False in prefix:  # the array ends before this item
         prefix, rest = prefix[: prefix.index(False)], False
     fewest = least or 0
     if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
         return None
-    return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in asked))
+    return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in arrays))
 
 
 def merge_objects(
@@ -160,41 +160,41 @@ def merge_objects(
 ) -> Objects | None:
     """Returns the conjunction of the objects' constraints. Patterns are cut into cells that overlap
     neither each other nor a name."""
-    asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
-    required = tuple(dict.fromkeys(name for one in asked for name in one.required))
-    properties = members.named(asked, required, path)
+    objects = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
+    required = tuple(dict.fromkeys(name for one in objects for name in one.required))
+    properties = members.named(objects, required, path)
     if any(properties[name] is False for name in required):
         return None
-    least = _greatest(one.min_properties for one in asked)
-    most = _least(one.max_properties for one in asked)
+    least = _greatest(one.min_properties for one in objects)
+    most = _least(one.max_properties for one in objects)
     if most is not None and max(least or 0, len(required)) > most:
         return None
-    additional = members.conjoin((one.additional for one in asked), path)
+    additional = members.conjoin((one.additional for one in objects), path)
     is_open = additional is not False
 
     def of_cell(matched: frozenset[str]) -> Core:
-        return members.conjoin(_asked_of_cell(asked, matched), path)
+        return members.conjoin(_conjuncts_of_cell(objects, matched), path)
 
     def may_come(matched: frozenset[str]) -> bool:
         return is_open or of_cell(matched) is not False
 
-    cells = _cells(patterns, asked, list(properties), path, may_come)
-    found = {text: of_cell(matched) for text, matched in cells}
-    merged = Objects(properties, found, additional, required, least, most)
+    cells = _cells(patterns, objects, list(properties), path, may_come)
+    by_pattern = {text: of_cell(matched) for text, matched in cells}
+    merged = Objects(properties, by_pattern, additional, required, least, most)
     return merged if is_open else _closed(merged)
 
 
-def _closed(asked: Objects) -> Objects | None:
+def _closed(objects: Objects) -> Objects | None:
     """Objects with `additional` False, in which patterns of few names become properties; None where
     they have no instance."""
-    properties = dict(asked.properties)
+    properties = dict(objects.properties)
     patterns: dict[str, Core] = {
-        text: child for text, child in asked.patterns.items() if child is not False
+        text: child for text, child in objects.patterns.items() if child is not False
     }
     _write_out(patterns, properties)
-    if not _enough_names(properties, patterns, asked.min_properties or 0):
+    if not _enough_names(properties, patterns, objects.min_properties or 0):
         return None
-    return replace(asked, properties=properties, patterns=patterns)
+    return replace(objects, properties=properties, patterns=patterns)
 
 
 def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least: int) -> bool:
@@ -217,26 +217,26 @@ def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
             properties.update(dict.fromkeys(names, patterns.pop(text)))
 
 
-def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:
+def _conjuncts_of_cell(objects: list[Objects], matched: frozenset[str]) -> list[Core]:
     """The subschemas of properties that match just these patterns. Named properties do not count,
     since cells leave out all names."""
-    found: list[Core] = []
-    for one in asked:
+    conjuncts: list[Core] = []
+    for one in objects:
         own = [child for pattern, child in one.patterns.items() if pattern in matched]
-        found += own or [one.additional]
-    return found
+        conjuncts += own or [one.additional]
+    return conjuncts
 
 
 def _cells(
     patterns: Patterns,
-    asked: list[Objects],
+    objects: list[Objects],
     names: list[str],
     path: str,
     may_come: Callable[[frozenset[str]], bool],
 ) -> list[Cell]:
     """The patterns cut into cells that overlap neither each other nor a name; cells without
     properties are left out."""
-    texts = list(dict.fromkeys(pattern for one in asked for pattern in one.patterns))
+    texts = list(dict.fromkeys(pattern for one in objects for pattern in one.patterns))
     try:
         return patterns.cells(texts, names, may_come)
     except UnsupportedRegex as error:

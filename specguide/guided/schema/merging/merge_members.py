@@ -25,42 +25,42 @@ class Members:
         # By id of an object, which is held here, so that no other object gets its id.
         self._alone: dict[int, tuple[Objects, dict[str, Core]]] = {}
 
-    def named(self, asked: list[Objects], required: Iterable[str], path: str) -> dict[str, Core]:
+    def named(self, objects: list[Objects], required: Iterable[str], path: str) -> dict[str, Core]:
         """Returns the merged subschema of each property that an object names or requires, in the
         order of the names."""
-        if len(asked) == 1:
-            (one,) = asked
+        if len(objects) == 1:
+            (one,) = objects
             spend(len(one.properties))
             names = dict.fromkeys((*one.properties, *required))
             return {name: self.conjoin(asked_of(one, name), path) for name in names}
-        found: dict[str, Core] = {}
+        properties: dict[str, Core] = {}
         shared: set[str] = set()  # names that are not constrained by one object alone
-        for one in asked:
-            shared |= found.keys() & one.properties.keys()
-            found |= one.properties
-        shared.update(name for name in required if name not in found)
-        found = dict.fromkeys((*found, *required), True)
-        others = list(filter(_asks_of_others, asked))
-        spend(sum(len(one.properties) for one in asked) + len(others) * len(found) // 2)
+        for one in objects:
+            shared |= properties.keys() & one.properties.keys()
+            properties |= one.properties
+        shared.update(name for name in required if name not in properties)
+        properties = dict.fromkeys((*properties, *required), True)
+        others = list(filter(_constrains_others, objects))
+        spend(sum(len(one.properties) for one in objects) + len(others) * len(properties) // 2)
         tables = []
-        for one in asked:
+        for one in objects:
             if not one.patterns and all(other is one for other in others):
                 _, known = self._alone.setdefault(id(one), (one, {}))
                 tables.append((one, known))
-                found |= known
+                properties |= known
             else:
                 shared |= one.properties.keys()
         left = shared.union(*(one.properties.keys() - known.keys() for one, known in tables))
-        for name in [name for name in found if name in left]:
-            asking = [one for one in asked if name in one.properties or _asks_of_others(one)]
+        for name in [name for name in properties if name in left]:
+            asking = [one for one in objects if name in one.properties or _constrains_others(one)]
             parts = [child for one in asking for child in asked_of(one, name)]
-            found[name] = self.conjoin(parts, path)
+            properties[name] = self.conjoin(parts, path)
         for one, known in tables:
             if len(known) < len(one.properties):
-                known.update((name, found[name]) for name in one.properties.keys() - shared)
-        return found
+                known.update((name, properties[name]) for name in one.properties.keys() - shared)
+        return properties
 
 
-def _asks_of_others(asked: Objects) -> bool:
+def _constrains_others(objects: Objects) -> bool:
     """Whether it constrains properties that it does not name."""
-    return bool(asked.patterns) or asked.additional is not True
+    return bool(objects.patterns) or objects.additional is not True

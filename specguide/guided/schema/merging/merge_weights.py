@@ -15,19 +15,19 @@ class Weights:
         # By id of a node, which is held here, so that no other node gets its id.
         self._known: dict[int, tuple[Node, int]] = {}
 
-    def of(self, atoms: Iterable[Node], told: set[str]) -> int:
+    def of(self, atoms: Iterable[Node], enumerated: set[str]) -> int:
         """Returns the weight of atoms. Constraints of properties whose values are enumerated do not
-        count: they only choose among these values. told: the names of such properties"""
-        return sum(self._own(atom) - self._told(atom, told) for atom in atoms)
+        count: they only choose among these values. enumerated: the names of such properties"""
+        return sum(self._own(atom) - self._of_enumerated(atom, enumerated) for atom in atoms)
 
     def _own(self, node: Node) -> int:
         if id(node) not in self._known:
             self._known[id(node)] = node, weight(node)
         return self._known[id(node)][1]
 
-    def _told(self, atom: Node, told: set[str]) -> int:
-        asked = atom.kinds.objects.properties
-        found = (asked[name] for name in asked.keys() & told)
+    def _of_enumerated(self, atom: Node, enumerated: set[str]) -> int:
+        properties = atom.kinds.objects.properties
+        found = (properties[name] for name in properties.keys() & enumerated)
         return sum(self._own(child) for child in found if isinstance(child, Node))
 
 

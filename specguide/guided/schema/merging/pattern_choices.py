@@ -46,7 +46,7 @@ class PatternChoices:
             if atoms is None:
                 continue
             atoms = self.joined(atoms)
-            if not all(map(_asks_for_patterns, atoms)):
+            if not all(map(_has_only_patterns, atoms)):
                 return None
             of_option = allowed(atoms)
             if "string" in of_option:
@@ -62,12 +62,12 @@ class PatternChoices:
             return None
         if "number" in types:
             types.discard("integer")
-        asked = None if takes_any_string or not patterns else pattern_of_any(patterns)
-        told = None if types == EVERY_TYPE else in_order(frozenset(types), [])
-        return Node(choice.path, Kinds(told, strings=Strings(pattern=asked)))
+        pattern_of_all = None if takes_any_string or not patterns else pattern_of_any(patterns)
+        named = None if types == EVERY_TYPE else in_order(frozenset(types), [])
+        return Node(choice.path, Kinds(named, strings=Strings(pattern=pattern_of_all)))
 
 
-def _asks_for_patterns(atom: Atom) -> bool:
+def _has_only_patterns(atom: Atom) -> bool:
     """Whether it constrains types and patterns, and nothing else."""
     strings = replace(atom.kinds.strings, pattern=None)
     others = replace(atom.kinds, types=None, strings=strings)

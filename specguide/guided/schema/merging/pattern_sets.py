@@ -53,11 +53,11 @@ def _all_of(patterns: tuple[str, ...]) -> Automaton:
 def joined_pattern(patterns: tuple[str, ...]) -> str | None:
     """Returns the intersection as a pattern, if one of the patterns is itself an intersection; None
     if none is, or the result is too long."""
-    found = tuple(map(searched, patterns))
-    if not any(isinstance(node, Both) for node in found):
+    nodes = tuple(map(searched, patterns))
+    if not any(isinstance(node, Both) for node in nodes):
         return None
     try:
-        return _checked(whole_pattern(Both(found, (), is_exact=True)))
+        return _checked(whole_pattern(Both(nodes, (), is_exact=True)))
     except UnsupportedRegex:
         return None
 

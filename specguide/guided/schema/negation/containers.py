@@ -62,14 +62,14 @@ def _dependencies(keyword: str) -> Rule:
     """Objects that have the property and fail what depends on it."""
 
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-        for name, asked in schema[keyword].items():
+        for name, dependent in schema[keyword].items():
             here = place / keyword / name
             has_name = Objects(required=(name,))
-            if not isinstance(asked, list):
-                failed = negation.failure(asked, here)
+            if not isinstance(dependent, list):
+                failed = negation.failure(dependent, here)
                 yield Every(here.path, (objects(here.path, has_name), failed))
                 continue
-            for other in asked:
+            for other in dependent:
                 if other != name:
                     yield objects(here.path, replace(has_name, properties={other: False}))
 

@@ -42,8 +42,8 @@ def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> 
     )
     yield Choice(place.path, tuple(options))
     if types != allowed_types(schema):
-        kept = typed(place.path, *sorted(types))
-        yield Node(place.path, all_of=(kept,)) if types else False
+        allowed = typed(place.path, *sorted(types))
+        yield Node(place.path, all_of=(allowed,)) if types else False
 
 
 def _failed(negation: Negation, path: str, rivals: Iterable[_Rival]) -> Iterator[Form]:

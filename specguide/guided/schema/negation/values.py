@@ -29,21 +29,21 @@ from specguide.guided.schema.negation.forms import (
 def other_values(values: Sequence[Json], path: str, keyword: str = "const") -> Iterator[Form]:
     """Yields the forms of all values except those that `keyword` lists."""
     spend(8 + 4 * len(values))
-    found: dict[str, list[Json]] = {
+    by_type: dict[str, list[Json]] = {
         name: [value for value in values if json_type(value) == name] for name in TYPES
     }
-    types = [name for name, of_type in found.items() if not of_type]
+    types = [name for name, of_type in by_type.items() if not of_type]
     yield typed(path, *types) if types else False
-    if found["boolean"]:
-        yield one_of_values(path, (one for one in (True, False) if one not in found["boolean"]))
-    if found["number"]:
-        yield from _other_numbers(sorted(found["number"]), path)
-    if found["string"]:
-        yield OtherWords(path, keyword, frozenset(found["string"]))
+    if by_type["boolean"]:
+        yield one_of_values(path, (one for one in (True, False) if one not in by_type["boolean"]))
+    if by_type["number"]:
+        yield from _other_numbers(sorted(by_type["number"]), path)
+    if by_type["string"]:
+        yield OtherWords(path, keyword, frozenset(by_type["string"]))
     for name, others_than in (("array", _other_arrays), ("object", _other_objects)):
-        if found[name]:
+        if by_type[name]:
             yield Every(
-                path, tuple(Choice(path, tuple(others_than(one, path))) for one in found[name])
+                path, tuple(Choice(path, tuple(others_than(one, path))) for one in by_type[name])
             )
 
 

@@ -48,12 +48,12 @@ def distinct_places(schema: CoreSchema) -> list[dict[str, Json]]:
     Raises UnsupportedGuide for too many places, and where an array may run out of distinct items
     before it is long enough.
     """
-    if not any(_asks(core) for core in all_nodes(schema)):
+    if not any(_is_distinct(core) for core in all_nodes(schema)):
         return []
     return _Places(schema).found
 
 
-def _asks(node: Node) -> bool:
+def _is_distinct(node: Node) -> bool:
     return node.kinds.arrays.is_distinct
 
 
@@ -64,7 +64,7 @@ class _Places:
         self.found: list[dict[str, Json]] = []
         self._definitions = schema.definitions
         self._clashes = Clashes(schema.definitions)
-        self._asking = _asking(schema)
+        self._leading_to_distinct = _leading_to_distinct(schema)
         self._numbers: dict[frozenset[int], int] = {}
         self._to_describe: list[list[Node]] = []
         self._of_values: dict[tuple[Any, ...], Node] = {}
@@ -76,7 +76,7 @@ class _Places:
         """The number of the place to which these cores may apply; -1 where it has no distinct
         items inside."""
         cores = list(cores)
-        if self._asking.isdisjoint(map(id, cores)):
+        if self._leading_to_distinct.isdisjoint(map(id, cores)):
             return -1
         nodes = self._holding(cores)
         key = frozenset(map(id, nodes))
@@ -94,18 +94,18 @@ class _Places:
     def _holding(self, cores: Iterable[Core]) -> list[Node]:
         """The nodes that may apply to a value, with all that they lead to. Nodes that only lead to
         others are left out, so that a definition makes one place."""
-        found: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         todo = list(cores)
         while todo:
             core = todo.pop()
-            if isinstance(core, bool) or id(core) in found:
+            if isinstance(core, bool) or id(core) in nodes:
                 continue
-            found[id(core)] = core
+            nodes[id(core)] = core
             todo += core.any_of + core.all_of
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
-        spend(1 + len(found) // 4)
-        return [one for one in found.values() if one.kinds is not ANYTHING or one.values]
+        spend(1 + len(nodes) // 4)
+        return [one for one in nodes.values() if one.kinds is not ANYTHING or one.values]
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
         arrays = [_counted(node.kinds.arrays) for node in nodes if node.kinds.may_be("array")]
@@ -113,25 +113,25 @@ class _Places:
         values = [value for node in nodes for value in node.values or ()]
         lists = [value for value in values if isinstance(value, list)]
         num_placed = max((len(one.prefix) for one in arrays), default=0)
-        asking = [node for node in nodes if node.kinds.may_be("array") and _asks(node)]
-        for node in asking:
+        distinct = [node for node in nodes if node.kinds.may_be("array") and _is_distinct(node)]
+        for node in distinct:
             self._check_listed(node)
             _check_different(node.path, lists)
-        told = _once_if_alike(one for one in arrays if one is not NO_ARRAYS)
+        different = _once_if_alike(one for one in arrays if one is not NO_ARRAYS)
         prefix = [
             [*(one.item(i) for one in arrays), *self._listed(one[i : i + 1] for one in lists)]
             for i in range(num_placed)
         ]
         rest = [*(one.rest for one in arrays), *self._listed(one[num_placed:] for one in lists)]
-        room = self._room(asking[0].path, told, bool(lists)) if asking else "FREE"
+        room = self._room(distinct[0].path, different, bool(lists)) if distinct else "FREE"
         return {
-            "is_distinct": bool(asking),
-            "is_even": not lists and len(told) <= 1,
+            "is_distinct": bool(distinct),
+            "is_even": not lists and len(different) <= 1,
             "room": room,
-            "endless": endless_openers(told[0].rest, self._definitions)
+            "endless": endless_openers(different[0].rest, self._definitions)
             if room == "ENDLESS"
             else "",
-            "spare": self._spare(told, lists) if room == "FEW" else 0,
+            "spare": self._spare(different, lists) if room == "FEW" else 0,
             "prefix": [self._number(items) for items in prefix],
             "rest": self._number(rest),
             **self._members(objects, [value for value in values if isinstance(value, dict)]),
@@ -161,58 +161,58 @@ class _Places:
 
     def _listed(self, parts: Iterable[list[Json]]) -> list[Core]:
         """The arrays and objects in some lists as one node; the same node for equal ones."""
-        found = [one for part in parts for one in part if isinstance(one, (list, dict))]
-        if not found:
+        containers = [one for part in parts for one in part if isinstance(one, (list, dict))]
+        if not containers:
             return []
-        node = Node("", values=tuple(found))
-        return [self._of_values.setdefault(tuple(map(value_key, found)), node)]
+        node = Node("", values=tuple(containers))
+        return [self._of_values.setdefault(tuple(map(value_key, containers)), node)]
 
-    def _room(self, path: str, told: list[Arrays], has_lists: bool) -> str:
+    def _room(self, path: str, arrays: list[Arrays], has_lists: bool) -> str:
         """The number of values that items may have: "FREE", "ENDLESS" or "FEW".
 
         has_lists: some arrays are enumerated
         """
-        for one in told:
+        for one in arrays:
             self._check_enough(path, one)
         if not has_lists and all(
-            always_goes_on(item) for one in told for item in (*one.prefix, one.rest)
+            always_goes_on(item) for one in arrays for item in (*one.prefix, one.rest)
         ):
             return "FREE"
-        is_endless = len(told) == 1 and not has_lists and self._count(told[0].rest) >= MANY
+        is_endless = len(arrays) == 1 and not has_lists and self._count(arrays[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
 
-    def _spare(self, told: list[Arrays], lists: list[list[Json]]) -> int:
+    def _spare(self, arrays: list[Arrays], lists: list[list[Json]]) -> int:
         """The number of items that an array needs, times the length of the longest text that an
         item or a part of one lists, in characters."""
-        num_needed = max((one.min_items or 1 for one in told), default=1)
-        todo = [item for one in told for item in (*one.prefix, one.rest)]
+        num_needed = max((one.min_items or 1 for one in arrays), default=1)
+        todo = [item for one in arrays for item in (*one.prefix, one.rest)]
         todo += self._listed([lists])
         return num_needed * max(map(longest_told, walk(todo, self._definitions)), default=0)
 
-    def _check_listed(self, asking: Node) -> None:
+    def _check_listed(self, distinct: Node) -> None:
         """Raises UnsupportedGuide for an array that must also be one of several enumerated ones:
         their items depend on the position, which is not followed here."""
-        if asking.all_of or asking.any_of:
-            values = (value for node in self._holding([asking]) for value in node.values or ())
+        if distinct.all_of or distinct.any_of:
+            values = (value for node in self._holding([distinct]) for value in node.values or ())
             if any(isinstance(value, list) and len(value) > 1 for value in values):
                 raise refuse(
                     "uniqueItems",
-                    asking.path,
+                    distinct.path,
                     "an enum or const lists arrays beside it; leave out either",
                 )
 
-    def _check_enough(self, path: str, asked: Arrays) -> None:
-        for i, item in enumerate(asked.prefix):
-            if not self._is_new(item, asked.prefix[:i]):
+    def _check_enough(self, path: str, arrays: Arrays) -> None:
+        for i, item in enumerate(arrays.prefix):
+            if not self._is_new(item, arrays.prefix[:i]):
                 raise refuse(
                     "uniqueItems",
                     path,
                     "the items of prefixItems may run out of distinct values; list their values in "
                     "enums, or leave uniqueItems out",
                 )
-        least = asked.min_items or 0
-        goes_on = least > max(1, len(asked.prefix))
-        if goes_on and self._count(asked.rest) < min(least, MANY):
+        least = arrays.min_items or 0
+        goes_on = least > max(1, len(arrays.prefix))
+        if goes_on and self._count(arrays.rest) < min(least, MANY):
             why = f"its items may have fewer than {least} different values; lower minItems"
             raise refuse("uniqueItems", path, why)
 
@@ -224,10 +224,10 @@ class _Places:
         return num_values(core, self._definitions)
 
 
-def _counted(asked: Arrays) -> Arrays:
+def _counted(arrays: Arrays) -> Arrays:
     """The arrays, with `rest` False if `max_items` allows no items after `prefix`."""
-    is_full = asked.max_items is not None and asked.max_items <= len(asked.prefix)
-    return replace(asked, rest=False) if is_full else asked
+    is_full = arrays.max_items is not None and arrays.max_items <= len(arrays.prefix)
+    return replace(arrays, rest=False) if is_full else arrays
 
 
 def _once_if_alike(arrays: Iterable[Arrays]) -> list[Arrays]:
@@ -246,12 +246,12 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
         )
 
 
-def _asking(schema: CoreSchema) -> set[int]:
+def _leading_to_distinct(schema: CoreSchema) -> set[int]:
     """The ids of nodes that require distinct items, or lead to a node that does."""
     users: dict[int, list[int]] = {}
     found: list[int] = []
     for node in all_nodes(schema):
-        if _asks(node):
+        if _is_distinct(node):
             found.append(id(node))
         for child in leads_to(node, schema.definitions):
             users.setdefault(id(child), []).append(id(node))

@@ -101,34 +101,38 @@ class _Places:
 
     def _holding(self, cores: Iterable[Core]) -> tuple[list[Node], bool]:
         """The nodes that may apply, behind choices and references; whether any value is allowed."""
-        found: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         takes_any = False
         todo = list(cores)
         while todo:
             core = todo.pop()
             spend()
             takes_any |= core is True
-            if isinstance(core, bool) or id(core) in found:
+            if isinstance(core, bool) or id(core) in nodes:
                 continue
-            found[id(core)] = core
+            nodes[id(core)] = core
             todo += core.any_of
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
-        return [one for one in found.values() if not _leads_on(one)], takes_any
+        return [one for one in nodes.values() if not _leads_on(one)], takes_any
 
     def _description(self, nodes: list[Node], takes_any: bool) -> dict[str, Json]:
         arrays = [node.kinds.arrays for node in nodes if node.kinds.may_be("array")]
         objects = [node for node in nodes if node.kinds.may_be("object")]
-        asked = [node.kinds.objects for node in objects]
-        names = list(dict.fromkeys(chain.from_iterable(map(_named, asked))))
+        constraints = [node.kinds.objects for node in objects]
+        names = list(dict.fromkeys(chain.from_iterable(map(_named, constraints))))
         self._track(objects, names, takes_any)
         anything = [True] if takes_any else []
-        unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in asked)
+        unnamed = chain.from_iterable(
+            (*one.patterns.values(), one.additional) for one in constraints
+        )
         num_placed = max((len(one.prefix) for one in arrays), default=0)
         return {
-            "options": [one.fields() for one in self._options(asked, names, takes_any)],
+            "options": [one.fields() for one in self._options(constraints, names, takes_any)],
             "names": {
-                _spelt(name): self._number(chain(anything, *(asked_of(one, name) for one in asked)))
+                _spelt(name): self._number(
+                    chain(anything, *(asked_of(one, name) for one in constraints))
+                )
                 for name in names
             },
             "other": self._number(chain(anything, unnamed)),
@@ -139,12 +143,12 @@ class _Places:
             "rest": self._number([*anything, *(one.rest for one in arrays)]),
         }
 
-    def _options(self, asked: list[Objects], names: list[str], takes_any: bool) -> list[_Option]:
-        spend(len(asked) * len(names))
-        found = [_option(one, names) for one in asked]
+    def _options(self, objects: list[Objects], names: list[str], takes_any: bool) -> list[_Option]:
+        spend(len(objects) * len(names))
+        options = [_option(option, names) for option in objects]
         if takes_any:
-            found.append(_Option(frozenset(names), frozenset(), 0, None, "ANY"))
-        return [one for one in dict.fromkeys(found) if one.required <= one.allowed]
+            options.append(_Option(frozenset(names), frozenset(), 0, None, "ANY"))
+        return [option for option in dict.fromkeys(options) if option.required <= option.allowed]
 
     def _track(self, nodes: list[Node], names: list[str], takes_any: bool) -> None:
         """Notes the keys that distinguish the objects of a place."""
@@ -158,56 +162,56 @@ class _Places:
             own = _option(node.kinds.objects, names)
             if not own.required <= own.allowed:
                 continue  # it has no instance
-            told = _telling(own, options)
+            telling = _distinguishing(own, options)
             before = self.tracked.get(id(node.kinds.objects), Tracked())
             tracked = Tracked(
-                tuple(dict.fromkeys((*before.names, *told))),
-                before.is_counted or _is_counted(own, options, told),
+                tuple(dict.fromkeys((*before.names, *telling))),
+                before.is_counted or _is_counted(own, options, telling),
             )
             _check_tracked(node, tracked, options)
             self.tracked[id(node.kinds.objects)] = tracked
 
 
-def _option(asked: Objects, names: Iterable[str]) -> _Option:
-    allowed = frozenset(name for name in names if False not in asked_of(asked, name))
+def _option(objects: Objects, names: Iterable[str]) -> _Option:
+    allowed = frozenset(name for name in names if False not in asked_of(objects, name))
     unnamed = "NONE"
-    if any(child is not False for child in asked.patterns.values()):
+    if any(child is not False for child in objects.patterns.values()):
         unnamed = "SOME"
-    elif asked.additional is not False:
-        unnamed = "SOME" if asked.patterns else "ANY"
-    least = max(asked.min_properties or 0, len(asked.required))
-    most = asked.max_properties
+    elif objects.additional is not False:
+        unnamed = "SOME" if objects.patterns else "ANY"
+    least = max(objects.min_properties or 0, len(objects.required))
+    most = objects.max_properties
     if most is not None and unnamed == "NONE" and most >= len(allowed):
         most = None
-    return _Option(allowed, frozenset(asked.required), least, most, unnamed)
+    return _Option(allowed, frozenset(objects.required), least, most, unnamed)
 
 
-def _telling(own: _Option, options: list[_Option]) -> list[str]:
+def _distinguishing(own: _Option, options: list[_Option]) -> list[str]:
     """Required keys of an object: once they have come, all objects that are still possible require
     its other required keys."""
-    told: list[str] = []
+    names: list[str] = []
     possible = options
     while True:
         common = frozenset.intersection(*(one.required for one in possible))
-        missing = own.required - common - set(told)
+        missing = own.required - common - set(names)
         if not missing:
-            return told
+            return names
         spend(len(possible) * len(missing))
         name = min(missing, key=lambda one: (sum(one in other.allowed for other in possible), one))
-        told.append(name)
+        names.append(name)
         possible = [one for one in possible if name in one.allowed]
 
 
-def _is_counted(own: _Option, options: list[_Option], told: list[str]) -> bool:
+def _is_counted(own: _Option, options: list[_Option], names: list[str]) -> bool:
     """Whether the allowed number of keys depends on the object."""
-    possible = [one for one in options if one.allowed.issuperset(told)]
+    possible = [one for one in options if one.allowed.issuperset(names)]
     is_least = own.least > len(own.required) and any(one.least < own.least for one in possible)
     return is_least or any(one.most != own.most for one in options)
 
 
 def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None:
     """Raises UnsupportedGuide where a grammar cannot enforce it."""
-    asked = node.kinds.objects
+    objects = node.kinds.objects
     if len(tracked.names) > MAX_TRACKED:
         why = (
             f"with keys in any order, more than {MAX_TRACKED} of its properties distinguish the "
@@ -216,10 +220,10 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
         raise refuse("required", node.path, why)
     common = frozenset.intersection(*(one.required for one in options))
     for keyword, bound in (
-        ("minProperties", asked.min_properties),
+        ("minProperties", objects.min_properties),
         (
             "maxProperties",
-            asked.max_properties,
+            objects.max_properties,
         ),
     ):
         is_hard = tracked.names or (bound or 0) > _MAX_COUNTED
@@ -233,8 +237,8 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
             raise refuse(keyword, node.path, why)
 
 
-def _named(asked: Objects) -> Iterable[str]:
-    return chain(asked.properties, asked.required)
+def _named(objects: Objects) -> Iterable[str]:
+    return chain(objects.properties, objects.required)
 
 
 def _spelt(name: str) -> str:

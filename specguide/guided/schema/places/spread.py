@@ -50,9 +50,9 @@ class _Spreading:
 
 
 def _of_values(path: str, values: Iterable[Json]) -> Core:
-    held = [one for one in values if isinstance(one, (dict, list))]
+    containers = [one for one in values if isinstance(one, (dict, list))]
     scalars = one_of_values(path, [one for one in values if not isinstance(one, (dict, list))])
-    return any_of(path, [scalars, *(_of_value(path, one) for one in held)])
+    return any_of(path, [scalars, *(_of_value(path, one) for one in containers)])
 
 
 def _of_value(path: str, value: Json) -> Node:

@@ -56,7 +56,7 @@ class _Search:
         types = allowed(atoms)
         for one, other in combinations([atom for atom in atoms if atom.kinds.types], 2):
             if one.path != other.path and not allowed([one, other]):
-                return self._together([("type", one), ("type", other)], "", " exclude each other")
+                return self._listed([("type", one), ("type", other)], "", " exclude each other")
         if len(types) != 1 or any(atom.values is not None for atom in atoms):
             return None
         (name,) = types
@@ -90,17 +90,17 @@ class _Search:
                 continue
             if least > most or "exclusive" in low + high:
                 verb = "is greater than" if least > most else "equals"
-                said = [(low, one), (high, other)]
-                return self._together(said, "", f" ({most})", f" ({least}) {verb} ")
+                bounds = [(low, one), (high, other)]
+                return self._listed(bounds, "", f" ({most})", f" ({least}) {verb} ")
         return None
 
     def _inside(self, name: str, atoms: list[Node], depth: int) -> str | None:
         """The keywords that no string or number meets; or the contradiction in an item or a
         property that an instance must have."""
         if name in _KEYWORDS:
-            said = [(keyword, atom) for keyword in _KEYWORDS[name] for atom in atoms]
-            said = [one for one in said if self._is_said(*one)]
-            return self._together(said, f"no {name} fits ") if len(said) > 1 else None
+            keywords = [(keyword, atom) for keyword in _KEYWORDS[name] for atom in atoms]
+            keywords = [one for one in keywords if self._is_written(*one)]
+            return self._listed(keywords, f"no {name} fits ") if len(keywords) > 1 else None
         if depth >= _DEEPEST:
             return None
         for what, child in self._required(name, atoms):
@@ -119,8 +119,8 @@ class _Search:
         elif name == "object":
             objects = [atom.kinds.objects for atom in atoms]
             for key in dict.fromkeys(key for one in objects for key in one.required):
-                asked = [part for one in objects for part in asked_of(one, key)]
-                yield f"the required property {key!r}", all_of("", asked)
+                conjuncts = [part for one in objects for part in asked_of(one, key)]
+                yield f"the required property {key!r}", all_of("", conjuncts)
 
     def _has_none(self, core: Core) -> bool:
         try:
@@ -129,24 +129,24 @@ class _Search:
             return True
         return False
 
-    def _together(
+    def _listed(
         self,
-        said: list[tuple[str, Node]],
+        keywords: list[tuple[str, Node]],
         before: str = "",
         behind: str = "",
         between: str = " and ",
     ) -> str | None:
         """Keywords with their pointers; None where the schema lacks one of them."""
-        if not all(self._is_said(keyword, node) for keyword, node in said):
+        if not all(self._is_written(keyword, node) for keyword, node in keywords):
             return None
-        places = dict.fromkeys(f"{keyword} at {node.path}/{keyword}" for keyword, node in said)
+        places = dict.fromkeys(f"{keyword} at {node.path}/{keyword}" for keyword, node in keywords)
         return f"{before}{between.join(places)}{behind}"
 
-    def _is_said(self, keyword: str, node: Node) -> bool:
-        found: Json = self._schema
+    def _is_written(self, keyword: str, node: Node) -> bool:
+        value: Json = self._schema
         with suppress(LookupError):
             for step in f"{node.path}/{keyword}".split("/")[1:]:
-                found = step_into(found, step)
+                value = step_into(value, step)
             return True
         return False
 

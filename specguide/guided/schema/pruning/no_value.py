@@ -23,12 +23,15 @@ def check_required(root: Core, schema: JsonSchema) -> None:
     way = _impossible(root)
     if way is None:
         return
-    found: Json = schema
+    subschema: Json = schema
     for name in way:
-        found = found.get("properties", {}).get(name) if isinstance(found, Mapping) else None
+        subschema = (
+            subschema.get("properties", {}).get(name) if isinstance(subschema, Mapping) else None
+        )
     path = "".join(f"/properties/{escaped(name)}" for name in way)
     raise InvalidGuide(
-        f"the schema allows no value at all: the required property at {path} has none{_why(found)}",
+        f"the schema allows no value at all: the required property at {path} has none"
+        f"{_why(subschema)}",
         param="json_schema",
     )
 
@@ -44,9 +47,11 @@ def _impossible(core: Core) -> list[str] | None:
         if one is False:
             return way if way else None
         if isinstance(one, Node) and one.kinds.types == ("object",):
-            asked = one.kinds.objects
-            unnamed = asked.additional if not asked.patterns else True
-            todo += [(len(way), key, asked.properties.get(key, unnamed)) for key in asked.required]
+            objects = one.kinds.objects
+            unnamed = objects.additional if not objects.patterns else True
+            todo += [
+                (len(way), key, objects.properties.get(key, unnamed)) for key in objects.required
+            ]
     return None
 
 

@@ -113,41 +113,41 @@ class _Inhabited:
         """Whether pruning changes none of the cores."""
         return all(self.pruned(core) is core for core in cores)
 
-    def _pruned_kinds(self, asked: Kinds) -> Kinds:
-        if asked.arrays is NO_ARRAYS and asked.objects is NO_OBJECTS:
-            return asked
-        types = _types(asked)
-        arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
-        kinds = asked
-        if arrays is not asked.arrays or objects is not asked.objects:
-            kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
-        left = tuple(name for name in types if _has_instance_of(name, kinds, _is_left))
-        return kinds if len(left) == len(types) else replace(kinds, types=left)
+    def _pruned_kinds(self, kinds: Kinds) -> Kinds:
+        if kinds.arrays is NO_ARRAYS and kinds.objects is NO_OBJECTS:
+            return kinds
+        types = _types(kinds)
+        arrays, objects = self._pruned_arrays(kinds.arrays), self._pruned_objects(kinds.objects)
+        pruned = kinds
+        if arrays is not kinds.arrays or objects is not kinds.objects:
+            pruned = Kinds(kinds.types, kinds.numbers, kinds.strings, arrays, objects)
+        left = tuple(name for name in types if _has_instance_of(name, pruned, _is_left))
+        return pruned if len(left) == len(types) else replace(pruned, types=left)
 
-    def _pruned_arrays(self, asked: Arrays) -> Arrays:
-        if asked is NO_ARRAYS:
-            return asked
-        if False not in asked.prefix and self._is_whole((*asked.prefix, asked.rest)):
-            return asked
-        rest = self.pruned(asked.rest)
-        prefix = tuple(map(self.pruned, asked.prefix))
+    def _pruned_arrays(self, arrays: Arrays) -> Arrays:
+        if arrays is NO_ARRAYS:
+            return arrays
+        if False not in arrays.prefix and self._is_whole((*arrays.prefix, arrays.rest)):
+            return arrays
+        rest = self.pruned(arrays.rest)
+        prefix = tuple(map(self.pruned, arrays.prefix))
         if False in prefix:  # the array ends before this item
             prefix, rest = prefix[: prefix.index(False)], False
-        return replace(asked, prefix=prefix, rest=rest)
+        return replace(arrays, prefix=prefix, rest=rest)
 
-    def _pruned_objects(self, asked: Objects) -> Objects:
-        if asked is NO_OBJECTS:
-            return asked
-        named = asked.properties.values()
-        if self._is_whole((*named, *asked.patterns.values(), asked.additional)):
-            return asked
+    def _pruned_objects(self, objects: Objects) -> Objects:
+        if objects is NO_OBJECTS:
+            return objects
+        named = objects.properties.values()
+        if self._is_whole((*named, *objects.patterns.values(), objects.additional)):
+            return objects
         return Objects(
-            {name: self.pruned(child) for name, child in asked.properties.items()},
-            {name: self.pruned(child) for name, child in asked.patterns.items()},
-            self.pruned(asked.additional),
-            asked.required,
-            asked.min_properties,
-            asked.max_properties,
+            {name: self.pruned(child) for name, child in objects.properties.items()},
+            {name: self.pruned(child) for name, child in objects.patterns.items()},
+            self.pruned(objects.additional),
+            objects.required,
+            objects.min_properties,
+            objects.max_properties,
         )
 
 
@@ -169,15 +169,15 @@ def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], boo
     return True
 
 
-def _has_object(asked: Objects, has_instance: Callable[[Core], bool]) -> bool:
+def _has_object(objects: Objects, has_instance: Callable[[Core], bool]) -> bool:
     """Whether the required properties have values, and enough others do."""
-    properties = asked.properties
-    required = (properties.get(name, asked.additional) for name in asked.required)
+    properties = objects.properties
+    required = (properties.get(name, objects.additional) for name in objects.required)
     if not all(map(has_instance, required)):
         return False
-    if not asked.min_properties or any(map(has_instance, asked.patterns.values())):
+    if not objects.min_properties or any(map(has_instance, objects.patterns.values())):
         return True
-    return has_instance(asked.additional) or asked.min_properties <= sum(
+    return has_instance(objects.additional) or objects.min_properties <= sum(
         map(has_instance, properties.values())
     )
 
@@ -188,7 +188,7 @@ def _types(kinds: Kinds) -> tuple[str, ...]:
 
 def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
     """The definitions that the root leads to."""
-    found: dict[str, Core] = {}
+    reached: dict[str, Core] = {}
     todo: list[Core] = [root]
     seen: set[int] = set()
     while todo:
@@ -200,7 +200,7 @@ def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
         if core.ref is None:
             parts = (*core.all_of, *children(core))
             todo += [child for child in parts if id(child) not in seen]
-        elif core.ref not in found:
-            found[core.ref] = definitions[core.ref]
+        elif core.ref not in reached:
+            reached[core.ref] = definitions[core.ref]
             todo.append(definitions[core.ref])
-    return found
+    return reached
