@@ -18,7 +18,7 @@ def quick(cls: _Class) -> _Class:
     """
     if hasattr(cls, "__post_init__"):
         raise TypeError(f"{cls.__name__} has a __post_init__: it cannot be made quickly")
-    own = [(one.name, one.type, copy.copy(one)) for one in fields(cls)]
+    own = [(field.name, field.type, copy.copy(field)) for field in fields(cls)]
     plain = make_dataclass(cls.__name__, own)
     cls.__init__ = plain.__init__  # type: ignore[misc]
     del cls.__setattr__, cls.__delattr__

@@ -75,7 +75,14 @@ def choose_reasoning_format(name: str | None, template: str | None) -> Reasoning
     if name == NO_FORMAT:
         return None
     if name is None:
-        return next((one for one in reasoning_formats().values() if one.fits(template or "")), None)
+        return next(
+            (
+                reasoning_format
+                for reasoning_format in reasoning_formats().values()
+                if reasoning_format.fits(template or "")
+            ),
+            None,
+        )
     if name not in reasoning_formats():
         known = ", ".join((NO_FORMAT, *reasoning_formats()))
         raise InvalidParams(

@@ -225,7 +225,7 @@ def _with_tags(
     spelled = None if texts is None else with_tokens(texts)
     if spelled is None or spec.grammars is None:
         return
-    schemas = [one["content"]["json_schema"] for one in tag["format"]["tags"]]
+    schemas = [inner["content"]["json_schema"] for inner in tag["format"]["tags"]]
     can_wait = list(map(spec.grammars.may_wait, schemas))
     if any(can_wait):
         left = left_out(tag, can_wait, is_reached=spelled.is_reached)

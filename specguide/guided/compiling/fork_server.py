@@ -142,7 +142,11 @@ def main() -> None:
 def _packages_on_torch() -> list[str]:
     """The packages that import torch but need only names from it."""
     libraries = (spec.library for spec in BACKENDS.values())
-    return [one.package for one in libraries if one.imports_torch and one.package is not None]
+    return [
+        library.package
+        for library in libraries
+        if library.imports_torch and library.package is not None
+    ]
 
 
 def _be_silent() -> None:

@@ -88,7 +88,7 @@ class ThreadRunner:
 
     def _start(self, work: Callable[[], None], name: str) -> None:
         self._threads = [
-            *(one for one in self._threads if one.is_alive()),
+            *(thread for thread in self._threads if thread.is_alive()),
             start_thread(work, name),
         ]
 

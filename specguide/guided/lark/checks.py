@@ -13,7 +13,9 @@ _LASTING = ("max_tokens", "stop")
 def check_lark(source: str) -> None:
     """Raises UnsupportedGuide where llguidance would read a part of a grammar differently, or could
     not roll tokens back."""
-    found = dict.fromkeys(f"{one}=" for one in lark_attributes(source) if one in _LASTING)
+    found = dict.fromkeys(
+        f"{attribute}=" for attribute in lark_attributes(source) if attribute in _LASTING
+    )
     if found:
         raise UnsupportedGuide(
             f"{' and '.join(found)} of a rule in the Lark grammar cannot be enforced: llguidance "

@@ -51,8 +51,8 @@ def _parts(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]
         yield from _parts(node["content"])
     elif kind in _OF_TAGS:
         yield None, node.get("separator", "")
-        for one in node["tags"]:
-            yield from _tag(one)
+        for tag in node["tags"]:
+            yield from _tag(tag)
     elif kind == "tag":
         yield from _tag(node)
     elif kind == "const_string":

@@ -61,7 +61,7 @@ class ArgumentMarks:
                 return [self.array[0]]
             case JsonShape():
                 texts = self._form.before_json_of(shape.kind)
-                return [mark_bytes(one, self._ids) for one in texts]
+                return [mark_bytes(text, self._ids) for text in texts]
         return []
 
 

@@ -21,27 +21,31 @@ class CallReader:
     """Reads a message of a guide that `tool_guide` made."""
 
     def __init__(self, cursor: Cursor, layout: CallLayout) -> None:
-        one = layout.tool_format
+        tool_format = layout.tool_format
         self._cursor, self._layout = cursor, layout
-        self._opening = self._around_id(one.opening)
-        self._before_arguments = self._behind_id(one.before_arguments)
-        self._behind_name = [self._mark(text) for text in one.behind_name]
-        self._after_arguments = self._behind_id(one.after_arguments)
-        self._listed = None if one.arguments is None else ArgumentMarks(layout)
+        self._opening = self._around_id(tool_format.opening)
+        self._before_arguments = self._behind_id(tool_format.before_arguments)
+        self._behind_name = [self._mark(text) for text in tool_format.behind_name]
+        self._after_arguments = self._behind_id(tool_format.after_arguments)
+        self._listed = None if tool_format.arguments is None else ArgumentMarks(layout)
 
     def read(self) -> Steps[None]:
         """Read the message to its end."""
-        one = self._layout.tool_format
-        if one.begins_inside:
+        tool_format = self._layout.tool_format
+        if tool_format.begins_inside:
             yield from self._begun()
         elif self._layout.must_call:
             yield from self._calls()
-        elif one.is_marked:
+        elif tool_format.is_marked:
             yield from self._marked()
         elif self._layout.has_answer:
             is_call = (yield from self._name_end(self._opening)) is not None
             yield from self._calls() if is_call else self._answer()
-        elif (yield from self._cursor.text((self._mark(one.trigger),), CONTENT, without_specials)):
+        elif (
+            yield from self._cursor.text(
+                (self._mark(tool_format.trigger),), CONTENT, without_specials
+            )
+        ):
             yield from self._calls()
 
     def _mark(self, text: str) -> bytes:

@@ -22,7 +22,7 @@ def special_bytes(token: int) -> bytes:
 def mark_bytes(text: str, ids: Mapping[str, int]) -> bytes:
     """The bytes of a text with special tokens in it. ids: the special tokens by their texts"""
     parts = parts_of(text, ids)
-    return b"".join(special_bytes(ids[one]) if one in ids else one.encode() for one in parts)
+    return b"".join(special_bytes(ids[part]) if part in ids else part.encode() for part in parts)
 
 
 def without_specials(data: bytes) -> bytes:

@@ -43,7 +43,7 @@ def first_of(node: Regex) -> First:
         case Either(items):
             found = list(map(first_of, items))
             return First(
-                union(*(one.chars for one in found)), any(one.may_be_empty for one in found)
+                union(*(first.chars for first in found)), any(first.may_be_empty for first in found)
             )
         case Repeat(item, least, most):
             found_once = _EMPTY if most == 0 else first_of(item)

@@ -115,8 +115,8 @@ def _ways(node: Regex, behind: bool) -> Iterator[tuple[tuple[Regex, ...], Regex]
     edge, rest = (items[-1], items[:-1]) if behind else (items[0], items[1:])
     if isinstance(edge, (Concat, Either)):
         options = edge.items if isinstance(edge, Either) else (edge,)
-        for one in options:
-            whole = concat(*rest, one) if behind else concat(one, *rest)
+        for option in options:
+            whole = concat(*rest, option) if behind else concat(option, *rest)
             yield from _ways(whole, behind)
     elif isinstance(edge, (Look, Anchor)):
         to_other_side = (edge.behind if isinstance(edge, Look) else edge.at_start) != behind

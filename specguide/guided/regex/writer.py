@@ -103,8 +103,12 @@ def write(node: Regex) -> str:
         return (inner if isinstance(node.item, Chars) else f"(?:{inner})") + _write_bounds(node)
     if isinstance(node, Both):
         first, *others = node.items
-        also = "".join(f"(?=(?:{write(one)})$)" for one in others)
-        return also + "".join(f"(?!(?:{write(one)})$)" for one in node.but) + f"(?:{write(first)})"
+        also = "".join(f"(?=(?:{write(excluded)})$)" for excluded in others)
+        return (
+            also
+            + "".join(f"(?!(?:{write(excluded)})$)" for excluded in node.but)
+            + f"(?:{write(first)})"
+        )
     raise ValueError("a tree that matches nothing has no text")
 
 

@@ -45,7 +45,7 @@ def _constrains_several(keyword: str, parameters: Mapping[str, Any]) -> bool:
     value = parameters[keyword]
     match keyword:
         case "dependencies" | "dependentRequired" | "dependentSchemas":
-            members = [one for one in value.values() if one != []]
+            members = [member for member in value.values() if member != []]
         case "allOf":
             members = value
         case "patternProperties":
@@ -58,11 +58,11 @@ def _constrains_several(keyword: str, parameters: Mapping[str, Any]) -> bool:
             return bool(value < len(list(properties_of(parameters))))
         case _:
             return not takes_all({keyword: value}, "object")
-    for one in members:
-        if isinstance(one, list):
+    for member in members:
+        if isinstance(member, list):
             return True
-        check_shapes(one, f"/{keyword}")
-        if not takes_all(one, "object"):
+        check_shapes(member, f"/{keyword}")
+        if not takes_all(member, "object"):
             return True
     return False
 
@@ -84,7 +84,7 @@ def allows_nothing(schema: Any) -> bool:
         return schema is False
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return listed is not None and not any(may_be(name, one) for name in types for one in listed)
+    return listed is not None and not any(may_be(name, value) for name in types for value in listed)
 
 
 def may_be(type_name: str, value: Any) -> bool:
@@ -152,8 +152,8 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
             not schema.keys() - {*NOTES, "type", listing}
             and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
             and bool(listed)
-            and all(isinstance(one, str) for one in listed)
-            and all(_is_read(form, one, mark) for one in listed)
+            and all(isinstance(value, str) for value in listed)
+            and all(_is_read(form, value, mark) for value in listed)
         )
     least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
     is_searched = least > 0 and not form.is_quoted

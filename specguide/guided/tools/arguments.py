@@ -144,7 +144,7 @@ class ArgumentRules:
             case AnyShape():
                 return f"{self._any(shape.kind)} {self._terms(after)}"
             case ChoiceShape():
-                return f"({' | '.join(self._value(one, after) for one in shape.options)})"
+                return f"({' | '.join(self._value(option, after) for option in shape.options)})"
             case _:
                 assert isinstance(shape, JsonShape)
                 return f"{self._json(shape)} {self._terms(after)}"
@@ -175,7 +175,7 @@ class ArgumentRules:
         form = self._form
         begin = self._begins.get(shape.kind)
         if begin is None:
-            before = [self._terms(one) for one in form.before_json_of(shape.kind)]
+            before = [self._terms(text) for text in form.before_json_of(shape.kind)]
             begin = before[0] if len(before) == 1 else f"({' | '.join(before)})"
             self._begins[shape.kind] = begin
         if only := constants(form, shape.written):
@@ -218,7 +218,7 @@ class ArgumentRules:
     def _quoted(self, schema: Mapping[str, Any]) -> str:
         """A term for a text as a Python literal."""
         if listed := listed_of(schema):
-            return f"({' | '.join(literal(repr(one)) for one in listed)})"
+            return f"({' | '.join(literal(repr(value)) for value in listed)})"
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
         ways = quoted_patterns(least, None if most is None else int(most), self._form.barred)
         return self._named("TEXT", "", ways)

@@ -125,7 +125,7 @@ class ArgumentsForm:
         Schema; "": there may be several"""
         kinds = KINDS if not kind else ["number" if kind == "integer" else kind]
         named = kinds if self.tells_kinds else kinds[:1]
-        return [self.before_json.replace("{kind}", one) for one in named]
+        return [self.before_json.replace("{kind}", name) for name in named]
 
     def written(self, arguments: str) -> str:
         """Arguments, given as a JSON object, written one by one; strings raw where texts are."""

@@ -68,7 +68,9 @@ def _are_distinct(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[Ob
         texts = [leaf for leaf in leaves(member.shape) if isinstance(leaf, TextShape)]
         if texts and any(sign in member.name for sign in (*_BEHIND_STRINGS, form.after_value[0])):
             return False
-        if any(str(one).startswith(begin[0]) for text in texts for one in listed_of(text.schema)):
+        if any(
+            str(value).startswith(begin[0]) for text in texts for value in listed_of(text.schema)
+        ):
             return False
     return True
 

@@ -40,11 +40,11 @@ class CallStarts:
     def of_call(self, name: str) -> list[str]:
         """The texts in front of a tool's arguments: for a first call, which begins as no other text
         does, and for a later call, which follows another call's arguments."""
-        one = self.tool_format
-        starts = [self._bytes(one.opening + name + one.before_arguments)]
-        if one.separator is not None:
-            later = one.after_arguments + one.separator + one.before_name
-            starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
+        tool_format = self.tool_format
+        starts = [self._bytes(tool_format.opening + name + tool_format.before_arguments)]
+        if tool_format.separator is not None:
+            later = tool_format.after_arguments + tool_format.separator + tool_format.before_name
+            starts.append(JSON_END + self._bytes(later + name + tool_format.before_arguments))
         return [start.hex() for start in starts]
 
     def texts(
@@ -110,15 +110,15 @@ class CallStarts:
     def _listed(self, must_call: bool, has_answer: bool) -> _Starts | None:
         """Calls with arguments in JSON and fixed texts between them, where nothing else in a
         message can be taken for their beginning."""
-        one = self.tool_format
-        if one.arguments is not None or one.ids:
+        tool_format = self.tool_format
+        if tool_format.arguments is not None or tool_format.ids:
             return None
-        if why_in_order(one, self.ids, must_call, has_answer) is not None:
+        if why_in_order(tool_format, self.ids, must_call, has_answer) is not None:
             return None
         is_first = must_call or has_answer
-        before = [(TEXT_START if is_first else b"") + self._bytes(one.opening)]
-        if one.separator is not None:
-            later = one.after_arguments + one.separator + one.before_name
+        before = [(TEXT_START if is_first else b"") + self._bytes(tool_format.opening)]
+        if tool_format.separator is not None:
+            later = tool_format.after_arguments + tool_format.separator + tool_format.before_name
             before.append(JSON_END + self._bytes(later))
         return _Starts(before, "JSON")
 
@@ -228,17 +228,24 @@ class CallStarts:
     def _gate(self, must_call: bool, has_answer: bool) -> bytes | None:
         """The text with which all messages with calls begin, up to the first name or an id before
         it; None where other text may contain it, too."""
-        one = self.tool_format
-        head, _ = around_id(one.opening)
+        tool_format = self.tool_format
+        head, _ = around_id(tool_format.opening)
         first = (parts_of(head, self.ids) or [""])[0]
         if first in self.ids:
-            others = one.before_answer, one.after_answer, one.before_lead, one.after_lead
+            others = (
+                tool_format.before_answer,
+                tool_format.after_answer,
+                tool_format.before_lead,
+                tool_format.after_lead,
+            )
             return self._bytes(head) if not any(first in other for other in others) else None
-        if not first or one.is_marked:
+        if not first or tool_format.is_marked:
             return None
         if must_call or (has_answer and first.startswith("<")):  # JSON does not begin so
             return TEXT_START + self._bytes(head)
-        return self._bytes(head) if not has_answer and head.startswith(one.trigger) else None
+        return (
+            self._bytes(head) if not has_answer and head.startswith(tool_format.trigger) else None
+        )
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
         """The first bytes of those texts that do not begin with a special token; None where a text

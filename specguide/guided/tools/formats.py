@@ -180,7 +180,14 @@ def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
                 f"tool format {name!r} is unknown; known: {known}", param="tool_format"
             )
         return tool_formats()[name]
-    found = next((one for one in tool_formats().values() if one.fits(template or "")), None)
+    found = next(
+        (
+            tool_format
+            for tool_format in tool_formats().values()
+            if tool_format.fits(template or "")
+        ),
+        None,
+    )
     if found is None:
         raise InvalidParams(
             "the model's chat template does not say how tool calls are written; name one of the "

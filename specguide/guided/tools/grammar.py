@@ -156,14 +156,18 @@ def _start(
     answer: Any,
 ) -> list[str]:
     """The start rule of a message, and the rules that only it uses."""
-    one = rules.format
-    lead = rules.terms(one.after_lead) if one.begins_inside else ""
+    tool_format = rules.format
+    lead = rules.terms(tool_format.after_lead) if tool_format.begins_inside else ""
     calls = f"{lead} {rules.calls(is_parallel)}".strip()
     if must_call:
         return [calls]
     if answer is None:
-        return rules.marked_text(is_parallel) if one.is_marked else rules.free_text(is_parallel)
-    begin, end = rules.terms(one.before_answer), rules.terms(one.after_answer)
+        return (
+            rules.marked_text(is_parallel)
+            if tool_format.is_marked
+            else rules.free_text(is_parallel)
+        )
+    begin, end = rules.terms(tool_format.before_answer), rules.terms(tool_format.after_answer)
     term = schema_term(answer, limits, None if starts is None else starts.of_answer())
     return [f"{calls} | {begin} answer {end}".rstrip(), f"answer: {term}"]
 

@@ -72,7 +72,7 @@ class MessageRules:
     @property
     def shared(self) -> list[str]:
         """The rules that several tools use, of all tools so far."""
-        ids = [f"{_rule_of(one)}: /{IDS[one]}/" for one in sorted(self.format.ids)]
+        ids = [f"{_rule_of(name)}: /{IDS[name]}/" for name in sorted(self.format.ids)]
         return [*ids, *(self._arguments.shared if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
@@ -81,7 +81,7 @@ class MessageRules:
         if known is None:
             parts = [text] if text and not self.ids else self._parts(text)
             known = self._known[text] = " ".join(
-                [f"<[{self.ids[one]}]>" if one in self.ids else literal(one) for one in parts]
+                [f"<[{self.ids[part]}]>" if part in self.ids else literal(part) for part in parts]
             )
         return known
 
@@ -113,8 +113,8 @@ class MessageRules:
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """The terms of all calls of a message. after: the part of their opening that is already
         there"""
-        one = self.format
-        opening = self._with_id(one.opening.removeprefix(after))
+        tool_format = self.format
+        opening = self._with_id(tool_format.opening.removeprefix(after))
         return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)
 
     def behind_arguments(self, is_parallel: bool) -> str:
@@ -158,12 +158,14 @@ class MessageRules:
     def _answer_text(self, lead: str, lead_rule: list[str]) -> tuple[str, list[str]]:
         """The terms of an answer's text and the mark behind it, and the rules that they need. Near
         max_tokens the text may be cut off, so a mark that is a special token may be missing."""
-        one = self.format
-        if any(part in self.ids for part in self._parts(one.after_answer)[:1]):
-            return f"TEXT? ({self.terms(one.after_answer)})?", [_TEXT]
-        if one.begins_inside:
-            return lead + self.terms(one.after_answer.removeprefix(one.after_lead)), lead_rule
-        return self._up_to(one.after_answer, "said")
+        tool_format = self.format
+        if any(part in self.ids for part in self._parts(tool_format.after_answer)[:1]):
+            return f"TEXT? ({self.terms(tool_format.after_answer)})?", [_TEXT]
+        if tool_format.begins_inside:
+            return lead + self.terms(
+                tool_format.after_answer.removeprefix(tool_format.after_lead)
+            ), lead_rule
+        return self._up_to(tool_format.after_answer, "said")
 
     def _up_to(self, mark: str, rule: str) -> tuple[str, list[str]]:
         """The terms of a text and the mark behind it, and the rules that they need."""

@@ -33,10 +33,10 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
 
     An answer lacks at least one key of a call.
     """
-    one = tool_format
-    if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):
+    is_object = tool_format.arguments is None and tool_format.opening.startswith("{")
+    if not is_object or tool_format.separator is not None:
         return None
-    apart = _apart(answer, _keys(one))
+    apart = _apart(answer, _keys(tool_format))
     if apart is None:
         return None
     schemas = [_opened(apart), *(_opened(tool.parameters) for tool in tools)]
@@ -46,9 +46,9 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
     calls = [
         {
             "type": "tag",
-            "begin": one.opening + tool.name + one.before_arguments,
+            "begin": tool_format.opening + tool.name + tool_format.before_arguments,
             "content": content,
-            "end": one.after_arguments + one.end,
+            "end": tool_format.after_arguments + tool_format.end,
         }
         for tool, content in zip(tools, arguments, strict=True)
     ]

@@ -52,8 +52,10 @@ def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> Objec
 def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
     """Names of a tool's arguments that are always written as raw text."""
     members = () if form is None else arguments_shape(form, parameters).members
-    shapes = [(one.name, one.shape) for one in members]
-    return frozenset(name for name, one in shapes if isinstance(one, TextShape) and not one.beside)
+    shapes = [(member.name, member.shape) for member in members]
+    return frozenset(
+        name for name, member in shapes if isinstance(member, TextShape) and not member.beside
+    )
 
 
 def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
@@ -211,11 +213,11 @@ class _Shapes:
 
     def _are_distinct(self, options: Sequence[Shape]) -> bool:
         """Whether the beginnings of the options tell which one is there."""
-        texts = sum(isinstance(one, TextShape) for one in options)
-        json = [one.kind for one in options if isinstance(one, JsonShape)]
+        texts = sum(isinstance(option, TextShape) for option in options)
+        json = [option.kind for option in options if isinstance(option, JsonShape)]
         if self.form.tells_kinds:
             return texts + json.count("string") <= 1 and "" not in json
-        own = [type(one) for one in options if isinstance(one, ObjectShape | ArrayShape)]
+        own = [type(option) for option in options if isinstance(option, ObjectShape | ArrayShape)]
         is_apart = not own or _SCALARS.issuperset(json)
         return texts <= 1 and len(set(own)) == len(own) and is_apart
 
@@ -239,12 +241,12 @@ def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
     elif constraints in ({"enum"}, {"const"}):
         listed = schema.get("enum", [schema.get("const")])
         for kind in KINDS:
-            if those := [one for one in listed if kind_of(one) == kind]:
+            if those := [value for value in listed if kind_of(value) == kind]:
                 yield {"type": kind, "enum": those}, ""
     elif isinstance(kinds, list) and not refers_beyond_definitions(schema):
         listed = schema.get("enum")
         for kind in kinds:
-            here = [one for one in listed or () if may_be(kind, one)]
+            here = [value for value in listed or () if may_be(kind, value)]
             fitting = {} if listed is None else {"enum": here}
             if fitting.get("enum") != []:
                 yield {**schema, "type": kind, **fitting}, ""
@@ -252,11 +254,11 @@ def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
 
 def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
     """The shapes, with one listed text in place of all listed ones without words beside."""
-    alone = [one for one in options if isinstance(one, TextShape) and not one.beside]
-    listed = dict.fromkeys(text for one in alone for text in listed_of(one.schema))
-    for one in options:
-        if not (isinstance(one, TextShape) and listed_of(one.schema) and not one.beside):
-            yield one
+    alone = [option for option in options if isinstance(option, TextShape) and not option.beside]
+    listed = dict.fromkeys(text for option in alone for text in listed_of(option.schema))
+    for option in options:
+        if not (isinstance(option, TextShape) and listed_of(option.schema) and not option.beside):
+            yield option
         elif listed:
             yield TextShape({"enum": list(listed)})
             listed = {}

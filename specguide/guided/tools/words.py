@@ -70,8 +70,8 @@ def _words(form: ArgumentsForm, schema: Any) -> Words | None:
     if len(constraints) > 1 or not constraints <= LISTING:
         return None
     values = schema["enum"] if "enum" in constraints else [schema["const"]]
-    fitting = [one for one in values if kind is None or _is_of(kind, one)]
-    if any(isinstance(one, str | dict | list) for one in fitting):
+    fitting = [value for value in values if kind is None or _is_of(kind, value)]
+    if any(isinstance(value, str | dict | list) for value in fitting):
         return None
     values_json = map(json.dumps, fitting)
     return Words(tuple(word for name in values_json for word in form.words(name)))
@@ -94,7 +94,7 @@ def is_numeral(text: bytes, kind: str) -> bool:
 
 def are_apart(texts: Iterable[str]) -> bool:
     """Whether no such text is JSON or the beginning of JSON in brackets or quotes."""
-    return not any(one.startswith(JSON_OPENERS) or _is_json(one) for one in texts)
+    return not any(text.startswith(JSON_OPENERS) or _is_json(text) for text in texts)
 
 
 def _is_json(text: str) -> bool:

@@ -58,7 +58,7 @@ class KeyGuard:
 
 def _place(known: Mapping[str, Any]) -> native.KeyPlace:
     options = [
-        native.KeyOption(**{**one, "unnamed": getattr(native.UnnamedKeys, one["unnamed"])})
-        for one in known["options"]
+        native.KeyOption(**{**option, "unnamed": getattr(native.UnnamedKeys, option["unnamed"])})
+        for option in known["options"]
     ]
     return native.KeyPlace(**{**known, "options": options})

@@ -72,7 +72,9 @@ class ReasoningSections:
         of the text that comes instead."""
         if reasoning.instead is None or reasoning.begin is None:
             return False
-        parts = (mark_parts(one, self._special)[:1] for one in (reasoning.begin, reasoning.instead))
+        parts = (
+            mark_parts(mark, self._special)[:1] for mark in (reasoning.begin, reasoning.instead)
+        )
         firsts = [first for part in parts for first in part]
         return len(set(firsts)) == len(firsts) and None not in map(self._special, firsts)
 

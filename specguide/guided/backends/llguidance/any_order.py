@@ -22,10 +22,10 @@ def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequen
         for names in combinations(tracked, size):
             spend(size)
             left = frozenset(names)
-            ways = "|".join(together(f'","{one}', after[left - {one}]) for one in names)
+            ways = "|".join(together(f'","{name}', after[left - {name}]) for name in names)
             after[left] = rule(f"{more}({ways})")
     every = frozenset(tracked)
-    first = [together(one, after[every - {one}]) for one in tracked]
+    first = [together(name, after[every - {name}]) for name in tracked]
     first += [together(other, after[every])] if other else []
     if not first:
         return ""

@@ -262,7 +262,7 @@ def _starts(behind: Json) -> list[bytes]:
     """The texts of a schema's option `behind`. Raises InvalidGuide where they are not hexadecimal
     digits."""
     try:
-        starts = [bytes.fromhex(one) for one in behind]
+        starts = [bytes.fromhex(digits) for digits in behind]
         if all(starts):
             return starts
     except (TypeError, ValueError):

@@ -73,7 +73,7 @@ def regex_term(pattern: str) -> str:
 
 def joined_term(both: Both) -> str:
     """A terminal of regular expressions that must all match the same text."""
-    parts = [*map(_joined, both.items), *(f"~{_joined(one)}" for one in both.but)]
+    parts = [*map(_joined, both.items), *(f"~{_joined(excluded)}" for excluded in both.but)]
     return f"({' & '.join(parts)})"
 
 

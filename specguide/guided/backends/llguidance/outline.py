@@ -45,9 +45,9 @@ def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> Schema
     """The rules of the schema's first form that has any. All that holds at once is merged, as the
     library merges it when it reads the schema."""
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
-    for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
+    for candidate in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
         try:
-            merged = prune(merge(one, patterns_apart=True, all_orders=True))
+            merged = prune(merge(candidate, patterns_apart=True, all_orders=True))
             return schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True)
         except NoRules:
             pass

@@ -116,7 +116,7 @@ class _Rules:
     def _terminal(self, options: Sequence[str]) -> str:
         """The name of a terminal for a choice of terminals. The library takes long to read long
         ones, so each long one is written only once."""
-        named = [self._rule(one, terminal=True) if len(one) > _LONG else one for one in options]
+        named = [self._rule(term, terminal=True) if len(term) > _LONG else term for term in options]
         terminals = list(dict.fromkeys(named))
         is_name = len(terminals) == 1 and terminals[0] in self._rules
         return terminals[0] if is_name else self._rule("|".join(terminals), terminal=True)
@@ -245,9 +245,7 @@ class _Rules:
         most = None if objects.max_properties is None else objects.max_properties - len(required)
         if most is not None and most < 0:
             raise NoValue
-        extra = (
-            "" if most == 0 else self._extra(list(children), objects.patterns, objects.additional)
-        )
+        extra = "" if most == 0 else self._extra(list(children), objects)
         if self._tracked is not None:
             return self._in_any_order(members, extra, objects)
         items = [(member, name in required) for name, member in members.items()]
@@ -291,21 +289,21 @@ class _Rules:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{"{body}"}}"')
 
-    def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
+    def _extra(self, names: list[str], objects: Objects) -> str:
         """A property that is not named."""
         keys = []
         terms = []
-        for pattern, child in patterns.items():
+        for pattern, child in objects.patterns.items():
             key = quoted_pattern(pattern)
             keys.append(key)
             if child is not False:
                 terms.append(f'{self._rule(key, terminal=True)}":"{self._within(child)}')
-        if additional is not False:
+        if objects.additional is not False:
             key = self._terminal([ANY_STRING])
             taken = [*map(self._literal, names), *keys]
             if taken:
                 key = self._rule(f"{key}&~({'|'.join(taken)})", terminal=True)
-            terms.append(f'{key}":"{self._within(additional)}')
+            terms.append(f'{key}":"{self._within(objects.additional)}')
         body = "|".join(terms)
         return body if len(terms) < 2 and len(body) < _LONG else self._rule(body)
 

@@ -216,7 +216,10 @@ def _quoted_tree(node: Regex) -> str:
     if not isinstance(node, Both):
         escaped = with_chars(node, lambda chars: _escaped(chars.inner))
         return _regex(f'"(?:{write(escaped)})"')
-    parts = [*map(_quoted_tree, node.items), *(f"~{_quoted_tree(one)}" for one in node.but)]
+    parts = [
+        *map(_quoted_tree, node.items),
+        *(f"~{_quoted_tree(excluded)}" for excluded in node.but),
+    ]
     return f"({' & '.join(parts)})"
 
 

@@ -82,11 +82,11 @@ class XmlStrings:
             return replace(core, ref=self._definition(core.ref, is_value))
         node = replace(
             core,
-            any_of=tuple(self._at(one, is_value) for one in core.any_of),
-            all_of=tuple(self._at(one, is_value) for one in core.all_of),
+            any_of=tuple(self._at(child, is_value) for child in core.any_of),
+            all_of=tuple(self._at(child, is_value) for child in core.all_of),
         )
         if not is_value or self._is_deep:
-            kinds = with_parts(node.kinds, lambda one: self._at(one, True))
+            kinds = with_parts(node.kinds, lambda child: self._at(child, True))
             node = replace(node, kinds=kinds)
         return self._value(node) if is_value else node
 

@@ -65,7 +65,9 @@ def _holds_other_number(numbers: Numbers, whole: bool) -> bool:
         return False
     step = exact(1 if numbers.multiple_of is None else numbers.multiple_of)
     step = Fraction(step.numerator) if whole or numbers.multiple_of is None else step
-    if not numbers.is_fraction and any(step % exact(one) == 0 for one in numbers.not_multiples):
+    if not numbers.is_fraction and any(
+        step % exact(multiple) == 0 for multiple in numbers.not_multiples
+    ):
         return not whole and numbers.multiple_of is None
     low, high = bounds(numbers, exact)
     if low is None or high is None or (not whole and numbers.multiple_of is None):
@@ -73,9 +75,9 @@ def _holds_other_number(numbers: Numbers, whole: bool) -> bool:
     factors = _factors(step, low, high)
     num_factors = factors.stop - factors.start
     spend(max(0, min(num_factors, _MAX_TRIED)))
-    others = [exact(one) for one in numbers.not_multiples]
+    others = [exact(multiple) for multiple in numbers.not_multiples]
     return num_factors > _MAX_TRIED or any(
-        all(step * factor % one for one in others) for factor in factors
+        all(step * factor % multiple for multiple in others) for factor in factors
     )
 
 

@@ -114,9 +114,9 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         automata = [pattern_automaton(pattern) for pattern in patterns]
     except UnsupportedRegex:  # some are large, but their intersection may be small
         return match_one_text((*map(searched, patterns), Repeat(ANY_CHAR, least, most)))
-    if not all(one.rows for one in automata):
+    if not all(automaton.rows for automaton in automata):
         return False
-    together = SideBySide([(one.alphabet, one.rows) for one in automata])
+    together = SideBySide([(automaton.alphabet, automaton.rows) for automaton in automata])
     if _is_near(automata, together, least, most):
         return True
     states, seen, num_looked = {(0,) * len(automata)}, set[tuple[int, ...]](), 0

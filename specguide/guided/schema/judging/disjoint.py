@@ -186,18 +186,20 @@ class Comparison:
     ) -> bool:
         """Whether no instance of type `name` fits both, by their own keywords. required: properties
         that all objects of the two have"""
-        if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
+        if any(
+            self._takes_none(side, other, name) for side, other in ((left, right), (right, left))
+        ):
             return True
         values, others = _values(left[0]), _values(right[0])
         if values is not None and others is not None:
             return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
-            has_some = any(one[0].get("minProperties", 0) for one in (left, right))
+            has_some = any(side[0].get("minProperties", 0) for side in (left, right))
             return (has_some and share_no_name(left[0], right[0])) or any(
                 self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
                 for key in required
             )
-        if name == "array" and any(one[0].get("minItems", 0) > 0 for one in (left, right)):
+        if name == "array" and any(side[0].get("minItems", 0) > 0 for side in (left, right)):
             first, other = self._first_item(left), self._first_item(right)
             if self.are_disjoint(first, other, depth + 1):
                 return True
@@ -205,8 +207,8 @@ class Comparison:
             return True
         least, most = _BOUNDS.get(name, ("", ""))
         return any(
-            least in one and most in other and one[least] > other[most]
-            for one, other in ((left[0], right[0]), (right[0], left[0]))
+            least in side and most in other and side[least] > other[most]
+            for side, other in ((left[0], right[0]), (right[0], left[0]))
         )
 
     def _first_item(self, located: Located) -> Located:

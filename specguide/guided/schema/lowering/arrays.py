@@ -110,7 +110,9 @@ def _unevaluated(
 def _of_way(lowering: Lowering, evaluated: Evaluated, others: Core, path: str) -> Arrays:
     if evaluated.is_all:
         return NO_ARRAYS
-    contained = [lowering.lower(one.schema, one.place) for one in evaluated.contained]
+    contained = [
+        lowering.lower(asserted.schema, asserted.place) for asserted in evaluated.contained
+    ]
     return Arrays(prefix=(True,) * evaluated.num_items, rest=any_of(path, [others, *contained]))
 
 
@@ -129,12 +131,12 @@ def _spelt_out(constraints: Arrays, path: str, *, tells_apart: bool) -> Core | N
         return None
     options: list[Core] = [typed(path, *_NO_ARRAY)]
     for num_items in range(constraints.min_items or 0, most + 1):
-        options += [arrays(path, one) for one in _chosen(choices[:num_items], path)]
+        options += [arrays(path, chosen) for chosen in _chosen(choices[:num_items], path)]
     if goes_on:
         least = max(constraints.min_items or 0, placed + 1)
         longer = replace(constraints, min_items=least, is_distinct=True)
         options += [
-            arrays(path, replace(longer, prefix=one.prefix)) for one in _chosen(choices, path)
+            arrays(path, replace(longer, prefix=chosen.prefix)) for chosen in _chosen(choices, path)
         ]
     return any_of(path, options)
 

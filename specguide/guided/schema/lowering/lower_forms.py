@@ -206,7 +206,7 @@ def _with_unnamed(lowering: Lowering, failed: Core, form: WithUnnamed) -> Core:
     named, matchers = frozenset(form.names), list(map(text_matcher, _exact_patterns(form)))
 
     def may_be(name: str) -> bool:
-        return name not in named and not any(one.matches(name) for one in matchers)
+        return name not in named and not any(matcher.matches(name) for matcher in matchers)
 
     return with_one_known(lowering, form.path, may_be, failed)
 

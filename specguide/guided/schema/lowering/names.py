@@ -191,14 +191,19 @@ def _name_node(core: Core, place: Place) -> Regex:
     types = core.kinds.types
     if types is not None and "string" not in types:
         return NOTHING
-    names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
+    names = next(
+        (_words(conjunct) for conjunct in (core, *core.all_of) if _words(conjunct) is not None),
+        None,
+    )
     try:
         conjuncts = list(_conjuncts_of_name(core, place))
         if len(conjuncts) < 2:
             return conjuncts[0] if conjuncts else ANY_TEXT
         if names is not None:
             matchers = list(map(text_matcher, conjuncts))
-            return literals([name for name in names if all(one.matches(name) for one in matchers)])
+            return literals(
+                [name for name in names if all(conjunct.matches(name) for conjunct in matchers)]
+            )
         return together(conjuncts, [], is_exact=all(map(is_exact, conjuncts)))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error

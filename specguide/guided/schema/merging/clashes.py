@@ -82,7 +82,7 @@ class Clashes:
             if core.ref is not None:
                 return self._options(self._definitions[core.ref], depth + 1)
             if core.any_of:
-                return [one for part in core.any_of for one in self._options(part, depth + 1)]
+                return [option for part in core.any_of for option in self._options(part, depth + 1)]
         return [core]
 
 
@@ -90,7 +90,9 @@ def _clash_with_listed(
     definitions: Mapping[str, Core], cores: list[Core], others: list[Core]
 ) -> bool:
     """Whether one of the cores enumerates values, and none of them fits the others."""
-    listed = next((one.values for one in cores if isinstance(one, Node) and one.values), None)
+    listed = next(
+        (listing.values for listing in cores if isinstance(listing, Node) and listing.values), None
+    )
     return listed is not None and not any(
         all(takes(core, value, definitions) for core in others if core is not True)
         for value in listed

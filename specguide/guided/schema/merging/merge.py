@@ -229,10 +229,10 @@ class _Conjunctions:
             by_option.append((new, own))
         spend(len(by_option))
         beside = self._clashes.beside(others)
-        found = [one for one in by_option if not beside.clash(one[0])]
+        found = [way for way in by_option if not beside.clash(way[0])]
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
             enumerated = listed_properties(others)
-            found = sorted(found, key=lambda one: self._weights.of(one[0], enumerated))
+            found = sorted(found, key=lambda way: self._weights.of(way[0], enumerated))
             found = found[: self._most_ways]
         distributed = (
             ([*others[:place], *own, *others[place:]], len(new) < len(own)) for new, own in found

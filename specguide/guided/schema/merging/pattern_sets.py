@@ -111,7 +111,7 @@ def _by_parts(
 def _alone_in_common(texts: Sequence[str], patterns: list[str], names: list[str]) -> Both:
     """The strings that all of `texts` match, and neither the other patterns nor the names."""
     others = [searched(pattern) for pattern in patterns if pattern not in texts]
-    matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
+    matched = [name for name in names if all(pattern_matches(text, name) for text in texts)]
     but = (*others, *([literals(matched)] if matched else []))
     return Both(tuple(map(searched, texts)), but, is_exact=True)
 

@@ -105,7 +105,7 @@ class _Places:
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
         spend(1 + len(nodes) // 4)
-        return [one for one in nodes.values() if one.kinds is not ANYTHING or one.values]
+        return [node for node in nodes.values() if node.kinds is not ANYTHING or node.values]
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
         arrays = [_counted(node.kinds.arrays) for node in nodes if node.kinds.may_be("array")]
@@ -161,7 +161,7 @@ class _Places:
 
     def _listed(self, parts: Iterable[list[Json]]) -> list[Core]:
         """The arrays and objects in some lists as one node; the same node for equal ones."""
-        containers = [one for part in parts for one in part if isinstance(one, (list, dict))]
+        containers = [value for part in parts for value in part if isinstance(value, (list, dict))]
         if not containers:
             return []
         node = Node("", values=tuple(containers))
@@ -218,7 +218,7 @@ class _Places:
 
     def _is_new(self, item: Core, before: Iterable[Core]) -> bool:
         """Whether an item can always differ from those before it, however it begins."""
-        return always_goes_on(item) or all(self._clashes.apart(item, one) for one in before)
+        return always_goes_on(item) or all(self._clashes.apart(item, earlier) for earlier in before)
 
     def _count(self, core: Core) -> int:
         return num_values(core, self._definitions)
@@ -238,7 +238,7 @@ def _once_if_alike(arrays: Iterable[Arrays]) -> list[Arrays]:
 
 def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
     """Raises UnsupportedGuide for an enumerated array in which an item occurs twice."""
-    if any(len({value_key(item) for item in one}) < len(one) for one in lists):
+    if any(len({value_key(item) for item in array}) < len(array) for array in lists):
         raise refuse(
             "uniqueItems",
             path,

@@ -114,7 +114,7 @@ class _Places:
             todo += core.any_of
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
-        return [one for one in nodes.values() if not _leads_on(one)], takes_any
+        return [node for node in nodes.values() if not _leads_on(node)], takes_any
 
     def _description(self, nodes: list[Node], takes_any: bool) -> dict[str, Json]:
         arrays = [node.kinds.arrays for node in nodes if node.kinds.may_be("array")]
@@ -204,9 +204,11 @@ def _distinguishing(own: _Option, options: list[_Option]) -> list[str]:
 
 def _is_counted(own: _Option, options: list[_Option], names: list[str]) -> bool:
     """Whether the allowed number of keys depends on the object."""
-    possible = [one for one in options if one.allowed.issuperset(names)]
-    is_least = own.least > len(own.required) and any(one.least < own.least for one in possible)
-    return is_least or any(one.most != own.most for one in options)
+    possible = [option for option in options if option.allowed.issuperset(names)]
+    is_least = own.least > len(own.required) and any(
+        option.least < own.least for option in possible
+    )
+    return is_least or any(option.most != own.most for option in options)
 
 
 def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None:
@@ -218,7 +220,7 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
             f"object from others that may take its place; {_IN_ORDER}"
         )
         raise refuse("required", node.path, why)
-    common = frozenset.intersection(*(one.required for one in options))
+    common = frozenset.intersection(*(option.required for option in options))
     for keyword, bound in (
         ("minProperties", objects.min_properties),
         (

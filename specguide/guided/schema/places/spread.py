@@ -42,7 +42,7 @@ class _Spreading:
         if id(core) not in self._known:
             spend()
             values = listed(core)
-            is_held = any(isinstance(one, (dict, list)) for one in values)
+            is_held = any(isinstance(value, (dict, list)) for value in values)
             self._known[id(core)] = (
                 _of_values(core.path, values) if is_held else with_children(core, self.of)
             )
@@ -50,9 +50,11 @@ class _Spreading:
 
 
 def _of_values(path: str, values: Iterable[Json]) -> Core:
-    containers = [one for one in values if isinstance(one, (dict, list))]
-    scalars = one_of_values(path, [one for one in values if not isinstance(one, (dict, list))])
-    return any_of(path, [scalars, *(_of_value(path, one) for one in containers)])
+    containers = [value for value in values if isinstance(value, (dict, list))]
+    scalars = one_of_values(
+        path, [value for value in values if not isinstance(value, (dict, list))]
+    )
+    return any_of(path, [scalars, *(_of_value(path, value) for value in containers)])
 
 
 def _of_value(path: str, value: Json) -> Node:
