@@ -99,7 +99,7 @@ def admitted_sequences(
     more than MAX_SEQUENCES, or where it takes too long to find them; MatcherError if the
     matcher refuses a token that its row allows.
     """
-    found: list[tuple[int, ...]] = []
+    sequences: list[tuple[int, ...]] = []
     path: list[int] = []
     row = np.zeros((vocab_size + 31) // 32, dtype=np.int32)
     ways = [_allowed(matcher, row)] if max_tokens > 0 else []
@@ -117,12 +117,12 @@ def admitted_sequences(
             raise MatcherError(f"its matcher refuses token {token}, which its row allows")
         path.append(token)
         if matcher.is_terminated:
-            found.append(tuple(path))
-        if len(found) > MAX_SEQUENCES or num_steps > _MAX_STEPS:
-            raise _too_many(len(found), num_steps)
+            sequences.append(tuple(path))
+        if len(sequences) > MAX_SEQUENCES or num_steps > _MAX_STEPS:
+            raise _too_many(len(sequences), num_steps)
         goes_on = not matcher.is_terminated and len(path) < max_tokens
         ways.append(_allowed(matcher, row) if goes_on else iter(()))
-    return tuple(found)
+    return tuple(sequences)
 
 
 def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:

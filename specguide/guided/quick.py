@@ -32,10 +32,10 @@ def hashed_once(cls: _Class) -> _Class:
     made: Any = cls.__hash__
 
     def kept_hash(self: Any) -> int:
-        found = self.__dict__.get("_hash")
-        if found is None:
-            found = self.__dict__["_hash"] = made(self)
-        return int(found)
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = made(self)
+        return int(known)
 
     cls.__hash__ = kept_hash  # type: ignore[assignment]
     return cls

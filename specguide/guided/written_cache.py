@@ -32,10 +32,10 @@ class WrittenCache(Generic[T]):
         cache. Errors of `make` are not kept."""
         key = (text, others)
         with self._lock:
-            found = self._values.get(key)
-            if found is not None:
+            known = self._values.get(key)
+            if known is not None:
                 self._values.move_to_end(key)
-                return found[0]
+                return known[0]
         value = make()
         self._put(key, value, len(text) + self._size(value))
         return value

@@ -131,14 +131,14 @@ class NamedNumbers:
     def _split(self, node: Node, numeric: list[str]) -> Core:
         """A node's alternatives: the names of its numbers, and its values of other types."""
         names = (self._name(node.kinds.numbers, name) for name in numeric)
-        found = [name for name in names if name is not None]
+        present = [name for name in names if name is not None]
         others = tuple(name for name in node.kinds.types or () if name not in _NUMERIC)
         left = replace(node.kinds, types=others, numbers=NO_NUMBERS)
-        if not found and not others:
+        if not present and not others:
             raise UnsupportedGuide("the schema has numbers whose bounds allow none; widen them")
         return any_of(
             node.path,
-            [one_of_values(node.path, found), bool(others) and replace(node, kinds=left)],
+            [one_of_values(node.path, present), bool(others) and replace(node, kinds=left)],
         )
 
     def _named_value(self, value: Json) -> Json:

@@ -13,12 +13,12 @@ _LASTING = ("max_tokens", "stop")
 def check_lark(source: str) -> None:
     """Raises UnsupportedGuide where llguidance would read a part of a grammar differently, or could
     not roll tokens back."""
-    found = dict.fromkeys(
+    lasting = dict.fromkeys(
         f"{attribute}=" for attribute in lark_attributes(source) if attribute in _LASTING
     )
-    if found:
+    if lasting:
         raise UnsupportedGuide(
-            f"{' and '.join(found)} of a rule in the Lark grammar cannot be enforced: llguidance "
+            f"{' and '.join(lasting)} of a rule in the Lark grammar cannot be enforced: llguidance "
             "takes none of its tokens back, as drafts need; let its text end by itself, with "
             "suffix= or lazy"
         )

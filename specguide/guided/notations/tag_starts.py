@@ -25,19 +25,19 @@ def tag_starts(tag: dict[str, Json]) -> dict[int, bytes]:
     """
     if tag["format"]["type"] == "json_schema":
         return {id(tag["format"]): TEXT_START}
-    found: dict[int, str] = {}
+    begins_by_part: dict[int, str] = {}
     others: list[str] = []
     for part, text in _parts(tag["format"]):
         if part is None:
             others.append(text)
         else:
-            found[id(part)] = text
-    begins = list(found.values())
+            begins_by_part[id(part)] = text
+    begins = list(begins_by_part.values())
     if any(begin in text or _overlaps(text, begin) for text in others for begin in begins):
         raise _unsupported("a text may contain the beginning of a tag")
     if any(_goes_on(one, other) for one, other in permutations(begins, 2)):
         raise _unsupported("two tags begin alike")
-    return {part: begin.encode() for part, begin in found.items()}
+    return {part: begin.encode() for part, begin in begins_by_part.items()}
 
 
 def _parts(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]]:

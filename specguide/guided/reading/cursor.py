@@ -113,14 +113,14 @@ class Cursor:
         """
         while True:
             places = [self.data.find(mark, self.at) for mark in marks]
-            found = min((place for place in places if place >= 0), default=-1)
+            place_of_mark = min((place for place in places if place >= 0), default=-1)
             num_kept = (
                 0 if self.is_over else max(_overlap(self.data, self.at, one) for one in marks)
             )
-            end = len(self.data) - num_kept if found < 0 else found
+            end = len(self.data) - num_kept if place_of_mark < 0 else place_of_mark
             self.take(end, part, show and show(self.data[self.at : end]))
-            if found >= 0 or self.is_over:
-                return found >= 0
+            if place_of_mark >= 0 or self.is_over:
+                return place_of_mark >= 0
             yield
 
     def rest(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
@@ -164,8 +164,8 @@ class Cursor:
         nothing."""
         while True:
             begin = self.at + offset
-            found = _NUMERAL.match(self.data, begin, begin + most)
-            end = begin if found is None else found.end()
+            match = _NUMERAL.match(self.data, begin, begin + most)
+            end = begin if match is None else match.end()
             if end < len(self.data) or end == begin + most or self.is_over:
                 return self.data[begin:end]
             yield
@@ -182,16 +182,16 @@ class Cursor:
 
 
 def _word_end(data: bytes, at: int) -> int:
-    found = _WORD.match(data, at)
-    return at if found is None else found.end()
+    match = _WORD.match(data, at)
+    return at if match is None else match.end()
 
 
 def _string_end(data: bytes, at: int, quote: int) -> tuple[int, bool]:
     """The position up to which a string can be read from inside it, and whether it is closed
     there."""
     while True:
-        found = _PLAIN[quote].match(data, at)
-        end = at if found is None else found.end()
+        match = _PLAIN[quote].match(data, at)
+        end = at if match is None else match.end()
         if end == len(data):
             return end, False
         if data[end] == quote:

@@ -81,8 +81,8 @@ class OutputReader:
         one of these comes instead."""
         cursor, instead = self._cursor, [one for one in (marks.answer, marks.end) if one]
         while True:
-            found = _SPACE.match(cursor.data, cursor.at)
-            start = cursor.at if found is None else found.end()
+            space = _SPACE.match(cursor.data, cursor.at)
+            start = cursor.at if space is None else space.end()
             rest = cursor.data[start:]
             if rest.startswith(begin):
                 cursor.take(start + len(begin), _REASONING_MARK, b"")

@@ -132,10 +132,10 @@ def automaton(node: Regex, *, outer: bool = False) -> Automaton:
 
     Raises UnsupportedRegex where it has more than MAX_STATES states.
     """
-    found = _automaton_or_error(node, outer)
-    if isinstance(found, UnsupportedRegex):
-        raise UnsupportedRegex(str(found))
-    return found
+    result = _automaton_or_error(node, outer)
+    if isinstance(result, UnsupportedRegex):
+        raise UnsupportedRegex(str(result))
+    return result
 
 
 def know_automaton(node: Regex, found: Automaton) -> None:
@@ -195,10 +195,10 @@ def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
 
 
 def _of_both(node: Both, outer: bool) -> Automaton:
-    found = reduce(and_, [automaton(item, outer=outer) for item in node.items])
+    common = reduce(and_, [automaton(item, outer=outer) for item in node.items])
     if outer and not node.is_exact:
-        return found  # in some dialect `but` may match nothing
-    return reduce(sub, map(automaton, node.but), found)
+        return common  # in some dialect `but` may match nothing
+    return reduce(sub, map(automaton, node.but), common)
 
 
 def _check_states(num_states: int) -> None:

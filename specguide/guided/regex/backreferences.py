@@ -190,20 +190,20 @@ def _key(known: _Known, later: frozenset[int], is_disputed: bool = False) -> _Ke
 
 
 def _merged(ways: Iterable[tuple[_Key, Regex]]) -> _Ways:
-    found: dict[_Key, list[Regex]] = {}
+    merged: dict[_Key, list[Regex]] = {}
     for key, node in ways:
-        found.setdefault(key, []).append(node)
-        if len(found) > _MAX_TEXTS:
+        merged.setdefault(key, []).append(node)
+        if len(merged) > _MAX_TEXTS:
             raise _too_many()
-    return {key: _either(nodes) for key, nodes in found.items()}
+    return {key: _either(nodes) for key, nodes in merged.items()}
 
 
 def _either(nodes: Iterable[Regex]) -> Regex:
     """One of the nodes; if one of them is the empty text, the others are optional."""
-    found = list(dict.fromkeys(nodes))
-    if EMPTY not in found or len(found) == 1:
-        return either(found)
-    return Repeat(either(node for node in found if node != EMPTY), 0, 1)
+    options = list(dict.fromkeys(nodes))
+    if EMPTY not in options or len(options) == 1:
+        return either(options)
+    return Repeat(either(node for node in options if node != EMPTY), 0, 1)
 
 
 def _settled(key: _Key, node: Regex) -> tuple[_Key, Regex]:
@@ -241,18 +241,18 @@ def _texts(node: Regex) -> list[tuple[Regex, _Text]]:
             sets += [CharSet((), others)] if others else []
             return [(Chars(one), (one,)) for one in sets]
         case Concat(items):
-            found = _NO_TEXT
+            prefixes = _NO_TEXT
             for item in items:
-                found = _in_pairs(found, _texts(item))
-            return found
+                prefixes = _in_pairs(prefixes, _texts(item))
+            return prefixes
         case Either(items):
             return _few([text for item in items for text in _texts(item)])
         case Repeat(item, least, most) if most is not None and most <= _MAX_LENGTH:
-            found, once, so_far = [], _texts(item), _NO_TEXT
+            prefixes, once, so_far = [], _texts(item), _NO_TEXT
             for times in range(most + 1):
-                found += so_far if times >= least else []
+                prefixes += so_far if times >= least else []
                 so_far = _in_pairs(so_far, once) if times < most else so_far
-            return _few(found)
+            return _few(prefixes)
         case Look() | Anchor():
             return [(node, ())]
     raise _too_many()
@@ -271,11 +271,11 @@ def _in_pairs(
 
 def _few(texts: list[tuple[Regex, _Text]]) -> list[tuple[Regex, _Text]]:
     """The texts, each once. Raises UnsupportedRegex where there are too many, or too long ones."""
-    found = list(dict.fromkeys(texts))
-    spend(1 + sum(len(text) for _, text in found))
-    if len(found) > _MAX_TEXTS or any(len(text) > _MAX_LENGTH for _, text in found):
+    distinct = list(dict.fromkeys(texts))
+    spend(1 + sum(len(text) for _, text in distinct))
+    if len(distinct) > _MAX_TEXTS or any(len(text) > _MAX_LENGTH for _, text in distinct):
         raise _too_many()
-    return found
+    return distinct
 
 
 def _too_many() -> UnsupportedRegex:

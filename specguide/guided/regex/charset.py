@@ -52,18 +52,18 @@ def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
 @kept
 def intersect(left: Ranges, right: Ranges) -> Ranges:
     """The characters that are in both sets."""
-    found: list[tuple[int, int]] = []
+    common: list[tuple[int, int]] = []
     i = j = 0
     while i < len(left) and j < len(right):
         low = max(left[i][0], right[j][0])
         high = min(left[i][1], right[j][1])
         if low <= high:
-            found.append((low, high))
+            common.append((low, high))
         if left[i][1] == high:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(common)
 
 
 def complement(ranges: Ranges) -> Ranges:

@@ -100,15 +100,15 @@ def read_escape(reader: Reader, in_class: bool) -> CharSet:
 def _property(reader: Reader, negated: bool) -> CharSet:
     """The characters of a Unicode property, or all others, where its `{` was read."""
     name, closed, _ = reader.peek(_LONGEST_PROPERTY).partition("}")
-    found = unicode_property(name) if closed else None
-    if found is None:
+    chars = unicode_property(name) if closed else None
+    if chars is None:
         raise reader.unsupported(
             f"the Unicode property {name!r}, which is no general category as \\p{{L}}, none of the "
             "larger scripts as \\p{Script=Greek}, and none of Alphabetic, Uppercase, Lowercase, "
             "White_Space, ASCII, ASCII_Hex_Digit, Any and those of emoji,"
         )
     reader.take(len(name) + 1)
-    return ~found if negated else found
+    return ~chars if negated else chars
 
 
 def _refused(char: str) -> str | None:

@@ -30,10 +30,10 @@ def passed(node: Regex, look: Look) -> Regex | None:
     if not isinstance(look.node, Chars):
         return None
     seen = look.node.chars
-    found = _edged(node, ~seen if look.negative else seen, at_start=not look.behind)
-    if found is not None and look.negative and least_length(node) == 0:
-        return either((EMPTY, found))
-    return found
+    edged = _edged(node, ~seen if look.negative else seen, at_start=not look.behind)
+    if edged is not None and look.negative and least_length(node) == 0:
+        return either((EMPTY, edged))
+    return edged
 
 
 def _edged(node: Regex, chars: CharSet, *, at_start: bool) -> Regex | None:

@@ -41,9 +41,10 @@ def first_of(node: Regex) -> First:
         case Concat(items):
             return _of_sequence(items)
         case Either(items):
-            found = list(map(first_of, items))
+            firsts = list(map(first_of, items))
             return First(
-                union(*(first.chars for first in found)), any(first.may_be_empty for first in found)
+                union(*(first.chars for first in firsts)),
+                any(first.may_be_empty for first in firsts),
             )
         case Repeat(item, least, most):
             found_once = _EMPTY if most == 0 else first_of(item)
@@ -56,8 +57,8 @@ def first_of(node: Regex) -> First:
 def _of_sequence(items: tuple[Regex, ...]) -> First:
     chars: Ranges = ()
     for item in items:
-        found = first_of(item)
-        chars = union(chars, found.chars)
-        if not found.may_be_empty:
+        first = first_of(item)
+        chars = union(chars, first.chars)
+        if not first.may_be_empty:
             return First(chars, False)
     return First(chars, True)

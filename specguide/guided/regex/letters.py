@@ -47,12 +47,12 @@ class Alphabet(NamedTuple):
         spend(1 + len(self.starts) // 8)
         ends = (*self.starts[1:], _BEHIND_ALL)
         ranges = zip(self.starts, ends, map(row.__getitem__, self.letters), strict=True)
-        found = []
+        edges_of_row = []
         for to, same in groupby(ranges, key=_target):
             if to != NOWHERE:
                 whole = list(same)
-                found.append((whole[0][0], whole[-1][1] - 1, to))
-        return tuple(found)
+                edges_of_row.append((whole[0][0], whole[-1][1] - 1, to))
+        return tuple(edges_of_row)
 
 
 def fewest_letters(

@@ -66,11 +66,11 @@ def one_sided(node: Regex, *, at_start: bool) -> Regex:
         case Look(behind=behind) if behind or not at_start:
             return _one_sided(node)
         case Concat(items):
-            found = list[Regex]()
+            parts = list[Regex]()
             for item in items:
-                found.append(one_sided(item, at_start=at_start))
+                parts.append(one_sided(item, at_start=at_start))
                 at_start = at_start and isinstance(item, (Look, Anchor))
-            return Concat(tuple(found))
+            return Concat(tuple(parts))
         case Either(items):
             return Either(tuple(one_sided(item, at_start=at_start) for item in items))
         case Repeat(Concat((*looks, Chars())), _, None) if at_start and _are_ahead(looks):

@@ -37,8 +37,8 @@ def minimal_rows(
     first_states.pop(NOWHERE, None)
     numbers = {block: number for number, block in enumerate(first_states)} | {NOWHERE: NOWHERE}
     number_of = {state: numbers[block] for state, block in block_of.items()}
-    found = [_into(number_of, rows[state]) for state in first_states.values()]
-    return found, frozenset(number_of[state] for state in ends)
+    rows_of_blocks = [_into(number_of, rows[state]) for state in first_states.values()]
+    return rows_of_blocks, frozenset(number_of[state] for state in ends)
 
 
 def lengths_to_end(rows: Sequence[Sequence[int]], accepting: Iterable[int]) -> dict[int, int]:
@@ -61,7 +61,7 @@ def _blocks_without_loops(
     block.
     num_left: number of targets of each state
     """
-    found = {NOWHERE: NOWHERE}
+    block_of = {NOWHERE: NOWHERE}
     known = {(False, (NOWHERE,) * len(rows[0])): NOWHERE}
     todo = [NOWHERE]
     for target in todo:  # it grows
@@ -69,10 +69,10 @@ def _blocks_without_loops(
             num_left[state] -= 1
             if not num_left[state]:
                 spend(1 + len(rows[state]) // 8)
-                key = state in ends, _into(found, rows[state])
-                found[state] = known.setdefault(key, state)
+                key = state in ends, _into(block_of, rows[state])
+                block_of[state] = known.setdefault(key, state)
                 todo.append(state)
-    return found if len(found) > len(rows) else None
+    return block_of if len(block_of) > len(rows) else None
 
 
 def _blocks_with_loops(

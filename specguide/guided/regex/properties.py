@@ -184,12 +184,12 @@ def _maybe(*categories: str) -> Ranges:
 
 @lru_cache(maxsize=1)
 def _by_category() -> dict[str, Ranges]:
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for low, high in complement(_UNSETTLED):
         for code in range(low, high + 1):
-            found[category(chr(code))].append((code, code))
-    found.pop("Cn", None)
-    return {one: union(codes) for one, codes in found.items()}
+            ranges[category(chr(code))].append((code, code))
+    ranges.pop("Cn", None)
+    return {one: union(codes) for one, codes in ranges.items()}
 
 
 def _of_script(script: str) -> CharSet:

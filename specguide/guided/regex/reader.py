@@ -37,9 +37,9 @@ class Reader:
 
     def skip(self, text: str) -> bool:
         """Read `text` if it comes next. Returns whether it did."""
-        found = self.text.startswith(text, self.pos)
-        self.pos += len(text) if found else 0
-        return found
+        is_next = self.text.startswith(text, self.pos)
+        self.pos += len(text) if is_next else 0
+        return is_next
 
     def malformed(self, what: str) -> RegexError:
         """The error for a text that no dialect allows."""

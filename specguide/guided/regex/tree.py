@@ -150,8 +150,8 @@ def lengths(node: Regex) -> tuple[float, float]:
     """Lengths of the shortest and of the longest text that a tree without anchors may match; for a
     Both only bounds. Infinity where it matches nothing, or where there is no longest text."""
     if isinstance(node, Both):
-        found = list(map(lengths, node.items))
-        return max(least for least, _ in found), min(most for _, most in found)
+        bounds = list(map(lengths, node.items))
+        return max(least for least, _ in bounds), min(most for _, most in bounds)
     return least_length(node), greatest_length(node)
 
 

@@ -70,10 +70,10 @@ def keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
 
 
 def _keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
-    found: dict[str, set[Key]] = {}
+    keys: dict[str, set[Key]] = {}
     for key in map(value_key, values):
-        found.setdefault(key[0], set()).add(key)
-    return found
+        keys.setdefault(key[0], set()).add(key)
+    return keys
 
 
 def is_number(value: Json) -> bool:

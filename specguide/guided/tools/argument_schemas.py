@@ -126,16 +126,16 @@ def _is_definition(target: str) -> bool:
 
 def _targets(schema: Any) -> list[str]:
     """The references in a schema."""
-    found: list[str] = []
+    targets: list[str] = []
     todo = [schema]
     while todo:
         one = todo.pop()
         if is_object(one):
-            found += [one[key] for key in _REFERENCES if key in one and isinstance(one[key], str)]
+            targets += [one[key] for key in _REFERENCES if key in one and isinstance(one[key], str)]
             todo += [value for value in one.values() if type(value) not in _SCALARS]
         elif isinstance(one, list):
             todo += one
-    return found
+    return targets
 
 
 def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:

@@ -253,8 +253,8 @@ class CallStarts:
         if not all(texts):
             return None
         firsts = [parts_of(text, self.ids)[0] for text in texts]
-        found = {first.encode()[:1] for first in firsts if first not in self.ids}
-        return b"".join(sorted(found)).hex()
+        first_bytes = {first.encode()[:1] for first in firsts if first not in self.ids}
+        return b"".join(sorted(first_bytes)).hex()
 
     def of_answer(self) -> list[str]:
         """The text in front of an answer's JSON."""

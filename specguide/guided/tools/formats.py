@@ -180,7 +180,7 @@ def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
                 f"tool format {name!r} is unknown; known: {known}", param="tool_format"
             )
         return tool_formats()[name]
-    found = next(
+    recognized = next(
         (
             tool_format
             for tool_format in tool_formats().values()
@@ -188,10 +188,10 @@ def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
         ),
         None,
     )
-    if found is None:
+    if recognized is None:
         raise InvalidParams(
             "the model's chat template does not say how tool calls are written; name one of the "
             f"tool formats {known}",
             param="tool_format",
         )
-    return found
+    return recognized

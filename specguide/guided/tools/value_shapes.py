@@ -180,17 +180,17 @@ class _Shapes:
         """The shape of a reference's target; None where it leads elsewhere or into itself."""
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return None
-        pointer, found = reference[1:], self.root
+        pointer, value = reference[1:], self.root
         if pointer in self._open or "$id" in self.root or "%" in pointer:
             return None
         try:
             for step in pointer.split("/")[1:]:
-                found = step_into(found, step)
+                value = step_into(value, step)
         except LookupError:
             return None
-        check_shapes(found, pointer)
+        check_shapes(value, pointer)
         self._open.append(pointer)
-        shape = self._value(found, pointer, after)
+        shape = self._value(value, pointer, after)
         self._open.pop()
         return shape
 

@@ -61,11 +61,11 @@ class CallGrammars:
         if not lead or b"\xff" in lead:  # no other token contains special tokens
             return ()
         spelt = self._vocabulary.token_bytes
-        found = [i for i, token in enumerate(spelt) if lead in token and lead in token[:-1]]
+        reaching = [i for i, token in enumerate(spelt) if lead in token and lead in token[:-1]]
         over = None if after is None else [lead + bytes([byte]) for byte in after]
-        if over is not None and not any(one in spelt[token] for token in found for one in over):
+        if over is not None and not any(one in spelt[token] for token in reaching for one in over):
             return ()
-        return found
+        return reaching
 
     def grammar(
         self,

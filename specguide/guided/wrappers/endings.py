@@ -72,8 +72,8 @@ class EndingGrammar(GrammarWrapper):
         if self.num_spare == 0:
             return self.num_least
         tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
-        found = (_TimedGrammar(self, most).matcher().found_end() for most in tried)
-        return max(self.num_least, next((num for num in found if num >= 0), 0))
+        lengths = (_TimedGrammar(self, most).matcher().found_end() for most in tried)
+        return max(self.num_least, next((num for num in lengths if num >= 0), 0))
 
     def has_room(self, max_tokens: int) -> bool:
         """Whether it is already known that the shortest text has at most `max_tokens` tokens, its

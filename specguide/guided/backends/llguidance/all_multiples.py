@@ -46,12 +46,12 @@ def all_multiples(numbers: Numbers, name: str, put: Put) -> list[str]:
         raise NoRules("multipleOf")
     units = int(step * 10**places)
     try:
-        found = [_multiples(numbers, 0, units // gcd(units, 10**places), put)]
+        terms = [_multiples(numbers, 0, units // gcd(units, 10**places), put)]
         if places and name == "number":
-            found.append(_multiples(numbers, places, units, put))
+            terms.append(_multiples(numbers, places, units, put))
     except UnsupportedRegex:
         raise NoRules("multipleOf") from None
-    return [one for one in found if one is not None]
+    return [one for one in terms if one is not None]
 
 
 def _multiples(numbers: Numbers, places: int, units: int, put: Put) -> str | None:

@@ -72,15 +72,15 @@ def _without_listed(
     own = places[0][2]
     num_schemas = texts.num_schemas
     for begin, end, first, last in places:
-        found = list(_schemas_in(source[first:last] or source[begin:end]))
-        is_left_out.append(all(_may_wait(*one) for one in found))
+        schemas = list(_schemas_in(source[first:last] or source[begin:end]))
+        is_left_out.append(all(_may_wait(*one) for one in schemas))
         if is_left_out[-1]:
             pieces.append(source[at:begin] + texts.left_out)
             behind.append(source[own:first])
             at, own = end, last
         else:
-            numbers += range(num_schemas, num_schemas + len(found))
-        num_schemas += len(found)
+            numbers += range(num_schemas, num_schemas + len(schemas))
+        num_schemas += len(schemas)
     message = "".join((*pieces, source[at : places[0][2]], *behind, source[own:]))
     try:
         message = with_rewritten_schemas(message)
@@ -92,15 +92,15 @@ def _without_listed(
 
 def _schemas_in(source: str) -> Iterator[tuple[str, Schema]]:
     """The schemas of a grammar, each with its text."""
-    found: list[tuple[str, Schema]] = []
+    schemas: list[tuple[str, Schema]] = []
 
     def term(text: str, schema: Schema, _: int) -> str:
-        found.append((text, schema))
+        schemas.append((text, schema))
         return ""
 
     for _ in pieces_of(source, term):
-        yield from found
-        found.clear()
+        yield from schemas
+        schemas.clear()
 
 
 def _may_wait(text: str, schema: Schema) -> bool:

@@ -186,10 +186,10 @@ def _repeated(shape: _Shape, *, may_be_empty: bool, most: int = -1) -> _Shape:
 
 
 def _any(*shapes: _Shape | None) -> _Shape | None:
-    found = [branch for shape in shapes if shape for branch in (shape.branches or (shape,))]
-    if len(found) > _MAX_INSTEAD:
+    branches = [branch for shape in shapes if shape for branch in (shape.branches or (shape,))]
+    if len(branches) > _MAX_INSTEAD:
         raise _refusal(f"more than {_MAX_INSTEAD} optional formats in a row")
-    return _either(found) if found else None
+    return _either(branches) if branches else None
 
 
 def _then(before: _Shape, after: _Shape) -> _Shape:
@@ -279,7 +279,7 @@ def _behind(rests: list[_Shape]) -> _Shape:
 def _longer(rests: dict[str, _Shape]) -> Ranges:
     """Characters by which one literal continues to a longer one. Raises UnsupportedGuide where its
     rest might continue by them, too."""
-    found: list[Ranges] = []
+    continuing: list[Ranges] = []
     for literal in rests:
         spend(len(literal) // 4)
         for length in range(1, len(literal)):
@@ -289,8 +289,8 @@ def _longer(rests: dict[str, _Shape]) -> Ranges:
             if intersect(rest.first, _one(literal[length])):
                 raise _refusal("alternative formats that begin alike")
             if rest.may_be_empty:
-                found.append(_one(literal[length]))
-    return union(*found)
+                continuing.append(_one(literal[length]))
+    return union(*continuing)
 
 
 def _refusal(what: str) -> UnsupportedGuide:

@@ -198,9 +198,9 @@ class _Follow:
                 self._visit(rule.choices, rule.follow)
 
     def _set_first(self, rule: _Rule) -> None:
-        found = self._first_of(rule.choices)
-        self._changes |= found != (rule.first, rule.may_be_empty)
-        rule.first, rule.may_be_empty = found
+        first = self._first_of(rule.choices)
+        self._changes |= first != (rule.first, rule.may_be_empty)
+        rule.first, rule.may_be_empty = first
 
     def _first_of(self, choices: list[list[_Item]]) -> tuple[int, bool]:
         first, may_be_empty = 0, False

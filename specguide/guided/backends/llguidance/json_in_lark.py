@@ -128,11 +128,11 @@ def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | 
     at = source.find(JSON_OF_LARK)
     num_schemas = 0
     while at >= 0:
-        found = _schema_at(source, behind_space(source, at + len(JSON_OF_LARK)))
-        if found is None:
+        located = _schema_at(source, behind_space(source, at + len(JSON_OF_LARK)))
+        if located is None:
             at = source.find(JSON_OF_LARK, at + len(JSON_OF_LARK))
             continue
-        schema, begin, end = found
+        schema, begin, end = located
         yield source[done:at], make(source[begin:end], schema, num_schemas)
         num_schemas += 1
         done = end

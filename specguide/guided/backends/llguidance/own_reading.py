@@ -43,7 +43,7 @@ def _check_values(values: list[Json], keyword: str) -> None:
     for value in values:
         spend()
         if is_int(value) and abs(value) > 2**53:
-            why = "is above 2^53, where llguidance rounds; list it as a string"
+            why = "is beyond 2^53, where llguidance rounds; list it as a string"
             raise UnsupportedGuide(f"the integer {value} in {keyword} {why}", keyword=keyword)
         if isinstance(value, str) and any(char in _WITHOUT_ESCAPE for char in value):
             why = "has a control character that needs an escape of four digits; leave it out"

@@ -55,17 +55,17 @@ def without_multiples(
         return replace(node, kinds=replace(node.kinds, numbers=plain)), []
     if numbers.is_fraction:
         raise NoRules("multipleOf")
-    found = [_by_remainder(numbers, terminal)] if holds_number(numbers, whole=True) else []
-    if not found and (name == "number" and numbers.multiple_of is not None):
+    terms = [_by_remainder(numbers, terminal)] if holds_number(numbers, whole=True) else []
+    if not terms and (name == "number" and numbers.multiple_of is not None):
         raise NoRules("multipleOf")  # it has numbers that are not integers, too
     if (
         name == "integer"
         or numbers.multiple_of is not None
         or not _are_whole(numbers.not_multiples)
     ):
-        return None, found
+        return None, terms
     fractions = replace(plain, is_fraction=True)
-    return replace(node, kinds=replace(node.kinds, numbers=fractions)), found
+    return replace(node, kinds=replace(node.kinds, numbers=fractions)), terms
 
 
 def _are_whole(steps: Iterable[Number]) -> bool:
@@ -147,7 +147,7 @@ def _steps(numerals: Automaton) -> list[_Steps]:
 def _reached(steps: list[_Steps], modulus: int, most_states: int) -> dict[int, set[int]] | None:
     """The remainders that occur at each state of the numerals; None where there are too many in
     total. Finding that takes a small part of the time that their rows would take."""
-    found: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
+    reached: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
     todo: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
     num_states = 1
     while todo and num_states <= most_states:
@@ -157,12 +157,12 @@ def _reached(steps: list[_Steps], modulus: int, most_states: int) -> dict[int, s
         for code, to in steps[state].items():
             digit = code - _ZERO
             after = {(10 * rest + digit) % modulus for rest in rests} if digit >= 0 else rests
-            new = after - found[to]
+            new = after - reached[to]
             if new:
-                found[to] |= new
+                reached[to] |= new
                 todo[to] |= new
                 num_states += len(new)
-    return found if num_states <= most_states else None
+    return reached if num_states <= most_states else None
 
 
 def _written(found: Automaton, terminal: Terminal) -> str:

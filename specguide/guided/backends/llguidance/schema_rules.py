@@ -209,12 +209,12 @@ class _Rules:
             return list(map(value_literal, scalars)), rules
         if not is_alone:
             raise NoRules
-        found = []
+        terms_of_types = []
         for option in node.any_of:
             with suppress(NoValue):
-                found.append(self._options(option))
-        return [one for terminals, _ in found for one in terminals], [
-            one for _, terms in found for one in terms
+                terms_of_types.append(self._options(option))
+        return [one for terminals, _ in terms_of_types for one in terminals], [
+            one for _, terms in terms_of_types for one in terms
         ]
 
     def _any(self) -> str:
@@ -262,15 +262,15 @@ class _Rules:
     def _values(self, children: Mapping[str, Core], required: Collection[str]) -> dict[str, str]:
         """The values of named properties. A property without values is left out, if it is not
         required."""
-        found = {}
+        terms = {}
         for name, child in children.items():
             try:
                 if child is not False:
-                    found[name] = self._value(child)
+                    terms[name] = self._value(child)
             except NoValue:
                 if name in required:
                     raise
-        return found
+        return terms
 
     def _in_any_order(self, members: Mapping[str, str], extra: str, objects: Objects) -> str:
         """An object whose keys come in any order; the guard counts them."""

@@ -39,8 +39,8 @@ def with_other_names(printed: str, names: Collection[str]) -> str:
     """The library's grammar of a schema in a style. Where properties could have any name, they can
     no longer have one of `names`. Raises UnsupportedGuide for too many names."""
     rules = [_with_other_name(rule) for rule in printed.split("\n")] if names else []
-    found = "\n".join(rules)
-    if not names or found == printed:
+    written = "\n".join(rules)
+    if not names or written == printed:
         return printed
     if sum(map(len, names)) > _MOST_CHARS:
         raise UnsupportedGuide(
@@ -48,7 +48,7 @@ def with_other_names(printed: str, names: Collection[str]) -> str:
             "style: set additionalProperties to false"
         )
     others = write(restrict(strings_beside(frozenset((*names, ""))), _CHARACTERS))
-    return f"{found}\n{_OTHER_NAME} ::= Regex({json.dumps(others)})\n"
+    return f"{written}\n{_OTHER_NAME} ::= Regex({json.dumps(others)})\n"
 
 
 def _with_other_name(rule: str) -> str:

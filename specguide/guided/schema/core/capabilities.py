@@ -65,9 +65,9 @@ class Capabilities:
     def doubtful(self) -> Mapping[str, Support]:
         """The keywords that may not be enforced in every form."""
         known = self.keywords.items()
-        found = {keyword: support for keyword, support in known if not support.is_certain}
-        found.pop("not", None)  # only of numbers that are not integers, which have their own rules
-        return found
+        doubtful = {keyword: support for keyword, support in known if not support.is_certain}
+        doubtful.pop("not", None)  # it only negates constraints of numbers, which have own rules
+        return doubtful
 
     @property
     def tells_items_apart(self) -> bool:

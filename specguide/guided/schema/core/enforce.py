@@ -47,17 +47,17 @@ def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenf
             parts = shared_parts(item) or id(item)
             if parts not in seen:
                 seen |= {parts, id(item)}
-                found = reversed(_parts(item, doubtful))
-                todo += [part for part in found if id(part) not in seen]
+                inner = reversed(_parts(item, doubtful))
+                todo += [part for part in inner if id(part) not in seen]
 
 
 def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:
     """The child nodes of a node, and its keywords that may not be enforced, in the order of its
     keywords."""
-    found = keywords(node)
-    spend(len(found))
+    values = keywords(node)
+    spend(len(values))
     parts: list[Core | tuple[Node, str]] = []
-    for keyword, value in found.items():
+    for keyword, value in values.items():
         if keyword in doubtful:
             parts.append((node, keyword))
         if keyword in _OF_NODES:

@@ -101,11 +101,11 @@ class Objects:
     @property
     def impossible(self) -> frozenset[str]:
         """The named properties that are excluded."""
-        found: frozenset[str] | None = self.__dict__.get("_impossible")
-        if found is None:
-            found = frozenset([name for name, child in self.properties.items() if child is False])
-            self.__dict__["_impossible"] = found
-        return found
+        names: frozenset[str] | None = self.__dict__.get("_impossible")
+        if names is None:
+            names = frozenset([name for name, child in self.properties.items() if child is False])
+            self.__dict__["_impossible"] = names
+        return names
 
 
 NO_NUMBERS = Numbers()

@@ -192,17 +192,17 @@ class Document:
         if root in uris:
             return root
         bases = {id(schema): place.base for schema, place, _ in self.indexed}
-        found = set()
+        first = set()
         for schema, place, holder in self.indexed:
             spend()
             if holder is not None and bases[id(holder)] not in uris:
-                found.add(place.base)
+                first.add(place.base)
             for keyword in _REFERENCES & schema.keys() if place.base not in uris else ():
                 if isinstance(schema[keyword], str):
                     with suppress(InvalidGuide):  # lowering raises it
-                        found.add(self.enter(*self.resolve(schema[keyword], place)).base)
-        found &= uris
-        return found.pop() if len(found) == 1 else None
+                        first.add(self.enter(*self.resolve(schema[keyword], place)).base)
+        first &= uris
+        return first.pop() if len(first) == 1 else None
 
     def _add_document(self, uri: str) -> None:
         """Indexes the document of a URI that the schema refers to, if it is known."""
@@ -223,16 +223,16 @@ class Document:
         self._resources[uri] = (schema, start)
         self._index(schema, start, None)
 
-    def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
+    def _pointed_to(self, fragment: str, schema: Json, place: Place) -> tuple[Json, Place] | None:
         """The subschema at a JSON pointer, relative to `schema`, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
             return None
         with suppress(LookupError):
             for step in unquote(fragment).split("/")[1:]:
                 inside = step_into(schema, step)
-                found = self.enter(schema, found) / unescaped(step)
+                place = self.enter(schema, place) / unescaped(step)
                 schema = inside
-            return schema, found
+            return schema, place
         return None
 
     def _identifier(self, schema: Json) -> str | None:

@@ -149,11 +149,12 @@ class Comparison:
     def _all_conjuncts(self, located: Located) -> list[Located]:
         """`conjuncts`, remembered for each subschema, since it is compared with many others."""
         spend(1)
-        known, found = self._conjuncts_of.get(id(located[0]), (None, []))
+        known, conjuncts = self._conjuncts_of.get(id(located[0]), (None, []))
         if known is None or known[0] is not located[0] or known[1] != located[1]:
-            found = list(self.conjuncts(located))
-            self._conjuncts_of[id(located[0])] = located, found  # holds the schema, and so its id
-        return found
+            conjuncts = list(self.conjuncts(located))
+            # The entry holds the schema, so that no other gets its id.
+            self._conjuncts_of[id(located[0])] = located, conjuncts
+        return conjuncts
 
     def conjuncts(self, located: Located, depth: int = 0) -> Iterator[Located]:
         """Yields the subschema and those it includes by `$ref` and `allOf`, up to a depth."""

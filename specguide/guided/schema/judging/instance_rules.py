@@ -63,15 +63,15 @@ def _string(question: Question) -> Answer:
     schema, value = question.schema, question.value
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
         return False
-    found = [_matches(schema["pattern"], value)] if "pattern" in schema else []
+    answers = [_matches(schema["pattern"], value)] if "pattern" in schema else []
     name = question.judge.document.asserted_format(schema)
     if name in FORMATS and not all(
         pattern_matches(f"^(?:{table[name]})$", value)
         for table in (FORMATS, FORMATS_ALSO)
         if name in table
     ):
-        found.append(None if name in TOLD_IN_PART else False)
-    return all_hold(found)
+        answers.append(None if name in TOLD_IN_PART else False)
+    return all_hold(answers)
 
 
 def _array(question: Question) -> Answer:
@@ -106,8 +106,8 @@ def _contains(question: Question) -> Answer:
     schema = question.schema
     if "contains" not in schema or question.judge.document.draft == 4:
         return True
-    found = [question.asks_of(item, schema["contains"], "contains") for item in question.value]
-    return num_hold(found, schema.get("minContains", 1), schema.get("maxContains", len(found)))
+    answers = [question.asks_of(item, schema["contains"], "contains") for item in question.value]
+    return num_hold(answers, schema.get("minContains", 1), schema.get("maxContains", len(answers)))
 
 
 def _object(question: Question) -> Answer:
@@ -118,11 +118,11 @@ def _object(question: Question) -> Answer:
         return False
     if not all(name in value for name in schema.get("required", ())):
         return False
-    found = [all_hold(_property(question, name)) for name in value]
+    answers = [all_hold(_property(question, name)) for name in value]
     if "propertyNames" in schema:
         names = schema["propertyNames"]
-        found += [question.asks_of(name, names, "propertyNames") for name in value]
-    return all_hold([*found, None if "unevaluatedProperties" in schema else True])
+        answers += [question.asks_of(name, names, "propertyNames") for name in value]
+    return all_hold([*answers, None if "unevaluatedProperties" in schema else True])
 
 
 def _property(question: Question, name: str) -> Iterator[Answer]:
@@ -143,16 +143,16 @@ def _property(question: Question, name: str) -> Iterator[Answer]:
 def _dependencies(question: Question) -> Answer:
     if question.kind != "object":
         return True
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for keyword in DEPENDENCIES:
         for name, dependent in question.schema.get(keyword, {}).items():
             if name not in question.value:
                 continue
             if isinstance(dependent, list):
-                found.append(all(other in question.value for other in dependent))
+                answers.append(all(other in question.value for other in dependent))
             else:
-                found.append(question.asks(dependent, keyword, name))
-    return all_hold(found)
+                answers.append(question.asks(dependent, keyword, name))
+    return all_hold(answers)
 
 
 def _options(question: Question, keyword: str) -> Iterator[Answer]:

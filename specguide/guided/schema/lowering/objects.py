@@ -251,12 +251,12 @@ def _enough(
     for names in combinations(optional, missing):
         yield Node(path, Kinds(objects=Objects(required=names)))
     for names in () if closed else combinations(optional, missing - 1):
-        found = Objects(
+        constraints = Objects(
             properties={name: False for name in optional if name not in names},
             required=(*objects.required, *names),
             min_properties=len(objects.required) + missing,
         )
-        yield Node(path, Kinds(objects=found))
+        yield Node(path, Kinds(objects=constraints))
 
 
 def _why_not_enough(num_optional: int, missing: int, closed: bool) -> str | None:

@@ -138,8 +138,8 @@ class _Conjunctions:
         key = path, tuple(map(id, conjuncts))
         if key not in self._found:
             atoms = self.sets.of(conjuncts)
-            found = False if atoms is None else self._all_atoms(atoms, path)
-            self._found[key] = conjuncts, found
+            core = False if atoms is None else self._all_atoms(atoms, path)
+            self._found[key] = conjuncts, core
         return self._found[key][1]
 
     def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
@@ -165,10 +165,10 @@ class _Conjunctions:
         number = self._number(atom)
         if number not in self._leaves:
             self._leaves[number] = self.build([atom], atom.path)
-        found = self._leaves[number]
-        if isinstance(found, bool) or found.path == atom.path:
-            return found
-        return Node(atom.path, found.kinds, found.values, all_of=found.all_of)
+        leaf = self._leaves[number]
+        if isinstance(leaf, bool) or leaf.path == atom.path:
+            return leaf
+        return Node(atom.path, leaf.kinds, leaf.values, all_of=leaf.all_of)
 
     def build(self, atoms: list[Atom] | None, path: str) -> Core:
         """Returns the node of the atoms' conjunction. atoms: None: it has no instance"""
@@ -229,13 +229,13 @@ class _Conjunctions:
             by_option.append((new, own))
         spend(len(by_option))
         beside = self._clashes.beside(others)
-        found = [way for way in by_option if not beside.clash(way[0])]
-        if choice.is_failure and len(found) > (self._most_ways or len(found)):
+        options = [way for way in by_option if not beside.clash(way[0])]
+        if choice.is_failure and len(options) > (self._most_ways or len(options)):
             enumerated = listed_properties(others)
-            found = sorted(found, key=lambda way: self._weights.of(way[0], enumerated))
-            found = found[: self._most_ways]
+            options = sorted(options, key=lambda way: self._weights.of(way[0], enumerated))
+            options = options[: self._most_ways]
         distributed = (
-            ([*others[:place], *own, *others[place:]], len(new) < len(own)) for new, own in found
+            ([*others[:place], *own, *others[place:]], len(new) < len(own)) for new, own in options
         )
         return [
             self.sets.each_once(atoms) if is_twice else atoms for atoms, is_twice in distributed
@@ -261,13 +261,13 @@ class _Conjunctions:
         objects = (
             merge_objects(self._members, self.patterns, atoms, path) if "object" in types else None
         )
-        found = {
+        by_type = {
             **dict.fromkeys(_NUMERIC, numbers),
             "string": strings,
             "array": arrays,
             "object": objects,
         }
-        types = frozenset(name for name in types if found.get(name, True) is not None)
+        types = frozenset(name for name in types if by_type.get(name, True) is not None)
         if not types:
             return False
         text, also = strings or (NO_STRINGS, ())

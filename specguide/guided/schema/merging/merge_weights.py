@@ -27,8 +27,8 @@ class Weights:
 
     def _of_enumerated(self, atom: Node, enumerated: set[str]) -> int:
         properties = atom.kinds.objects.properties
-        found = (properties[name] for name in properties.keys() & enumerated)
-        return sum(self._own(child) for child in found if isinstance(child, Node))
+        children = (properties[name] for name in properties.keys() & enumerated)
+        return sum(self._own(child) for child in children if isinstance(child, Node))
 
 
 def listed_properties(atoms: Iterable[Node]) -> set[str]:

@@ -75,5 +75,5 @@ def _has_only_patterns(atom: Atom) -> bool:
 
 
 def _patterns_of(atoms: list[Atom]) -> tuple[str, ...]:
-    found = (atom.kinds.strings.pattern for atom in atoms)
-    return tuple(dict.fromkeys(pattern for pattern in found if pattern is not None))
+    patterns = (atom.kinds.strings.pattern for atom in atoms)
+    return tuple(dict.fromkeys(pattern for pattern in patterns if pattern is not None))

@@ -68,9 +68,9 @@ def pattern_of_any(patterns: Sequence[str]) -> str:
     nodes = list(map(searched, patterns))
     if any(isinstance(node, Both) for node in nodes):
         raise UnsupportedRegex("an intersection of patterns cannot be part of a choice")
-    found = reduce(or_, map(automaton, nodes))
+    union = reduce(or_, map(automaton, nodes))
     node = either(nodes)
-    know_automaton(node, found)
+    know_automaton(node, union)
     return _checked(whole_pattern(node))
 
 
@@ -173,14 +173,14 @@ class Patterns:
             alone = frozenset(patterns)
             return [(patterns[0], alone)] if may_come(alone) else []
         try:
-            found = self._cut(patterns, names, may_come)
+            cells = self._cut(patterns, names, may_come)
         except UnsupportedRegex:
             if len(patterns) > _MOST_PARTS:
                 raise
-            found = _by_parts(patterns, names, may_come)
-        for pair in combinations([text for text, _ in found], 2):
+            cells = _by_parts(patterns, names, may_come)
+        for pair in combinations([text for text, _ in cells], 2):
             know(have_common_text, False, pair, 0, None)
-        return found
+        return cells
 
     def _cut(
         self,

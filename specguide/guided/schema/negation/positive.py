@@ -90,17 +90,17 @@ class _Negations:
         self._without = self._without_negation()
         while self._to_reach or self._to_fail:
             if self._to_fail:
-                found = self._to_fail.pop()
-                self.failure(found.schema, found.place)
+                subschema = self._to_fail.pop()
+                self.failure(subschema.schema, subschema.place)
             else:
-                found = self._to_reach.pop()
-                self._reach(found.schema, found.place)
+                subschema = self._to_reach.pop()
+                self._reach(subschema.schema, subschema.place)
 
     def given(self, schema: Json, place: Place) -> Given:
         """Returns the form of a subschema's instances, and notes to visit the subschema."""
-        found = Given(schema, place)
-        self._to_reach.append(found)
-        return found
+        form = Given(schema, place)
+        self._to_reach.append(form)
+        return form
 
     def failure(self, schema: Json, place: Place) -> Form:
         """Returns the form of the values that fail a subschema."""

@@ -249,16 +249,16 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
 def _leading_to_distinct(schema: CoreSchema) -> set[int]:
     """The ids of nodes that require distinct items, or lead to a node that does."""
     users: dict[int, list[int]] = {}
-    found: list[int] = []
+    todo: list[int] = []
     for node in all_nodes(schema):
         if _is_distinct(node):
-            found.append(id(node))
+            todo.append(id(node))
         for child in leads_to(node, schema.definitions):
             users.setdefault(id(child), []).append(id(node))
-    known = set(found)
-    while found:
-        for user in users.get(found.pop(), ()):
+    known = set(todo)
+    while todo:
+        for user in users.get(todo.pop(), ()):
             if user not in known:
                 known.add(user)
-                found.append(user)
+                todo.append(user)
     return known

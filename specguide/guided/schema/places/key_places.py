@@ -45,8 +45,8 @@ def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
     be distinguished, NoInstance where the schema has no instance.
     """
     written = prune(spread(schema))
-    found = _Places(written)
-    return replace(written, tracked=found.tracked), found.described
+    places = _Places(written)
+    return replace(written, tracked=places.tracked), places.described
 
 
 @dataclass(frozen=True)

@@ -88,10 +88,10 @@ class _Inhabited:
         """Returns a node without parts that have no instance; False for one without an instance."""
         if isinstance(core, bool):
             return core
-        found = self._found.get(id(core))
-        if found is None:
-            found = self._found[id(core)] = self._pruned(core)
-        return found
+        known = self._found.get(id(core))
+        if known is None:
+            known = self._found[id(core)] = self._pruned(core)
+        return known
 
     def _pruned(self, core: Node) -> Core:
         spend(4)
