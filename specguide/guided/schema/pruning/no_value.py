@@ -59,5 +59,5 @@ def _why(schema: Json) -> str:
     if not isinstance(schema, Mapping):
         return ""
     listing = next((keyword for keyword in _LISTS if keyword in schema), None)
-    why = f", since no value of its {listing} fits what stands beside it" if listing else ""
+    why = f", since no value of its {listing} meets the keywords beside it" if listing else ""
     return why + (_NULLABLE if schema.get("nullable") is True else "")
