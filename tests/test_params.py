@@ -58,6 +58,7 @@ from specguide.server.config import ServerConfig
         ("timeout_s", math.inf),
         ("timeout_s", "1"),
         ("include_stop_str_in_output", 1),
+        ("skip_special_tokens", 0),
         ("ignore_eos", "false"),
         ("bad_words", np.array(3)),
         ("logprobs", -1),
@@ -302,7 +303,6 @@ def test_what_others_call_otherwise_is_taken_where_it_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ({"skip_special_tokens": False}, "read them from token_ids"),
         ({"best_of": 2}, "ask for n samples"),
         ({"truncate_prompt_tokens": 5}, "a prompt is never truncated"),
         ({"max_new_tokens": 5}, "max_new_tokens is not an option here: use max_tokens"),

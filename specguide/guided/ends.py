@@ -22,11 +22,14 @@ class GrammarEnds:
     nowhere.
 
     matcher: a matcher at its start; this object now owns it
+    names:   what special tokens add to the output's text; empty: nothing
     """
 
-    def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, matcher: Matcher, vocabulary: Vocabulary, names: Mapping[int, bytes] | None = None
+    ) -> None:
         self._matcher: Matcher | None = matcher
-        self._vocabulary = vocabulary
+        self._vocabulary, self._names = vocabulary, names or {}
         self._row = np.zeros(vocabulary.num_words, np.int32)
         self._tokens: list[int] = []
         self._num_taken = 0  # number of `_tokens` that the matcher has accepted
@@ -51,15 +54,14 @@ class GrammarEnds:
             return False
 
     def _may_end(self, matcher: Matcher, num_bytes: int | None) -> bool:
-        spelled = self._vocabulary.token_bytes
         most_bytes = sys.maxsize if num_bytes is None else num_bytes
         while self._num_bytes > most_bytes:
             matcher.rollback(1)
             self._num_taken -= 1
-            self._num_bytes -= len(spelled[self._tokens[self._num_taken]])
+            self._num_bytes -= len(self._spelled(self._tokens[self._num_taken]))
         rest = b""
         for token in self._tokens[self._num_taken :]:
-            rest = spelled[token]
+            rest = self._spelled(token)
             if self._num_bytes + len(rest) > most_bytes or not matcher.accept(token):
                 break
             self._num_taken += 1
@@ -67,7 +69,13 @@ class GrammarEnds:
         if num_bytes is None:
             return self._may_end_behind(matcher, b"")
         rest = rest[: num_bytes - self._num_bytes]
+        if rest and self._tokens[self._num_taken] in self._names:
+            return False  # inside the name of a special token
         return self._num_bytes + len(rest) == num_bytes and self._may_end_behind(matcher, rest)
+
+    def _spelled(self, token: int) -> bytes:
+        """What a token adds to the output's text."""
+        return self._vocabulary.token_bytes[token] or self._names.get(token, b"")
 
     def _may_end_behind(self, matcher: Matcher, rest: bytes) -> bool:
         """Whether the output may end behind the matcher's tokens and `rest`, the first bytes of the

@@ -97,9 +97,6 @@ _GUIDES = {
 
 OTHER_SAMPLING: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_SAMPLING, NOTHING),
-    "skip_special_tokens": OtherOption(
-        "special tokens are never part of the text: read them from token_ids", ("true",)
-    ),
     "best_of": OtherOption("ask for {n} samples", ("1",)),
     "use_beam_search": OtherOption("beam search is not supported: ask for {n} samples", OFF),
     "truncate_prompt_tokens": OtherOption("a prompt is never truncated: give a shorter one"),

@@ -132,7 +132,10 @@ RULES: dict[str, tuple[Predicate, str]] = {
         "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, logits)",
     ),
     "stop": (_are_texts, "a non-empty Unicode string or a list of them"),
-    "include_stop_str_in_output": (_instance_of(bool), "True or False"),
+    **dict.fromkeys(
+        ("include_stop_str_in_output", "skip_special_tokens"),
+        (_instance_of(bool), "True or False"),
+    ),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
     "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),

@@ -126,6 +126,8 @@ class SamplingParams:
                     that is complete first. With a guide a stop string ends the request only where
                     the text before it matches the grammar
     include_stop_str_in_output: the text includes the stop string or stop token
+    skip_special_tokens: special tokens add nothing to the text; False: they add their names. The
+                    end token that ends an output is left out unless stops are included, too
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
                     are derived from `seed`
     speculation:    how the request uses the engine's drafts; None: all of them
@@ -198,6 +200,7 @@ class SamplingParams:
     logits_processors: Sequence[Callable[..., Any]] | None = converted((), _as_listed)
     stop: str | Sequence[str] | None = converted((), _as_stop)
     include_stop_str_in_output: bool = False
+    skip_special_tokens: bool = True
     n: int = converted(1, as_int)
     timeout_s: float | None = converted(None, as_real)
     speculation: Speculation | None = None

@@ -47,10 +47,14 @@ class OutputText:
         """The text of a request's output behind its prompt. It may end anywhere, whatever the guide
         says."""
         return OutputText(
-            tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None),
+            tokenizer.detokenizer(
+                prompt_ids,
+                is_guided=params.guide is not None,
+                skip_special_tokens=params.skip_special_tokens,
+            ),
             params.stop or (),
             params.include_stop_str_in_output,
-            untold_ends=_untold_ends(tokenizer, params),
+            untold_ends=untold_ends(tokenizer.eos_token_ids, params),
         )
 
     @property
@@ -122,8 +126,13 @@ def _num_bytes(text: str) -> int:
     return UNKNOWN_BYTES if _REPLACED in text else len(text.encode())
 
 
-def _untold_ends(tokenizer: Tokenizer, params: SamplingParams) -> frozenset[int]:
-    own = () if params.ignore_eos else tokenizer.eos_token_ids
+def untold_ends(eos_token_ids: Collection[int], params: SamplingParams) -> frozenset[int]:
+    """The tokens that end a request's output and add nothing to its text.
+
+    eos_token_ids: the model's own end tokens
+    """
+    is_named = params.include_stop_str_in_output and not params.skip_special_tokens
+    own = () if params.ignore_eos or is_named else eos_token_ids
     is_told = params.guide is not None or params.include_stop_str_in_output
     return frozenset((*own, *(() if is_told else params.stop_token_ids)))
 

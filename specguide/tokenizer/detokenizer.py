@@ -52,24 +52,29 @@ class Detokenizers:
                 "the tokenizer's decoder strips the end of a text ('Strip' with 'stop'), which is "
                 "not supported: such a text cannot be given token by token"
             )
-        self._pieces: _BytePieces | _TextPieces = (
-            _BytePieces(backend)
+        self._pieces: dict[bool, _BytePieces | _TextPieces] = {
+            skips: _BytePieces(backend, skips)
             if kinds == ["ByteLevel"]
-            else _TextPieces(backend, "ByteFallback" in kinds)
-        )
+            else _TextPieces(backend, "ByteFallback" in kinds, skips)
+            for skips in (True, False)
+        }
+        """The texts of tokens, by whether special tokens are skipped."""
 
-    def make(self, prompt_ids: Sequence[int], *, is_guided: bool) -> IncrementalDetokenizer:
+    def make(
+        self, prompt_ids: Sequence[int], *, is_guided: bool, skip_special_tokens: bool
+    ) -> IncrementalDetokenizer:
         """See Tokenizer.detokenizer."""
         behind = () if is_guided else prompt_ids
-        if isinstance(self._pieces, _BytePieces):
-            byte_level = _ByteLevel(self._pieces, behind)
+        pieces = self._pieces[skip_special_tokens]
+        if isinstance(pieces, _BytePieces):
+            byte_level = _ByteLevel(pieces, behind)
             return _behind(byte_level, byte_level.incomplete)
         if is_guided:
-            return _SentencePiece(self._pieces, has_begun=True)
-        has_begun, held = self._pieces.state(behind)
+            return _SentencePiece(pieces, has_begun=True)
+        has_begun, held = pieces.state(behind)
         return _behind(
-            _SentencePiece(self._pieces, has_begun=has_begun, held=held),
-            self._pieces.text(held, has_begun=has_begun),
+            _SentencePiece(pieces, has_begun=has_begun, held=held),
+            pieces.text(held, has_begun=has_begun),
         )
 
 
@@ -104,12 +109,12 @@ _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 class _BytePieces(dict[int, bytes]):
     """Bytes of each token, made when first needed; empty for tokens that a decode skips."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, skips_special: bool) -> None:
         self._backend = backend
-        self._special_ids = _special_ids(backend)
+        self._skipped = _special_ids(backend) if skips_special else frozenset[int]()
 
     def __missing__(self, token: int) -> bytes:
-        entry = None if token in self._special_ids else self._backend.id_to_token(token)
+        entry = None if token in self._skipped else self._backend.id_to_token(token)
         piece = self[token] = b"" if entry is None else byte_level(entry)
         return piece
 
@@ -146,22 +151,24 @@ class _TextPieces(dict[int, object]):
     trimmed.
     """
 
-    def __init__(self, backend: Backend, has_byte_tokens: bool) -> None:
+    def __init__(self, backend: Backend, has_byte_tokens: bool, skips_special: bool) -> None:
         self._backend = backend
-        self._special_ids = _special_ids(backend)
+        self._skips_special = skips_special
+        special_ids = _special_ids(backend)
+        self._skipped = special_ids if skips_special else frozenset[int]()
         self._has_byte_tokens = has_byte_tokens
         vocabulary = backend.get_vocab(with_added_tokens=False)
         plain = (
             token
             for entry, token in vocabulary.items()
-            if entry.isalnum() and token not in self._special_ids
+            if entry.isalnum() and token not in special_ids
         )
         self._anchor = min(plain, default=-1)
         if self._anchor < 0:
             raise CheckpointError("the tokenizer has no token of letters or digits")
 
     def __missing__(self, token: int) -> object:
-        entry = None if token in self._special_ids else self._backend.id_to_token(token)
+        entry = None if token in self._skipped else self._backend.id_to_token(token)
         if entry is None:
             piece: object = _SKIPPED
         else:
@@ -193,7 +200,7 @@ class _TextPieces(dict[int, object]):
         return self._whole([self._anchor, *tokens])[len(self._whole([self._anchor])) :]
 
     def _whole(self, tokens: Sequence[int]) -> str:
-        return self._backend.decode(list(tokens), skip_special_tokens=True)
+        return self._backend.decode(list(tokens), skip_special_tokens=self._skips_special)
 
 
 class _SentencePiece:

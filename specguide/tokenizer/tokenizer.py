@@ -126,7 +126,11 @@ class Tokenizer:
         return self._backend.decode(as_ints(token_ids), skip_special_tokens=skip_special_tokens)
 
     def detokenizer(
-        self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False
+        self,
+        prompt_ids: Sequence[int] = (),
+        *,
+        is_guided: bool = False,
+        skip_special_tokens: bool = True,
     ) -> IncrementalDetokenizer:
         """A detokenizer for tokens that come one after another. Their texts behind the prompt,
         joined, are what `decode` would return for all of them.
@@ -134,12 +138,15 @@ class Tokenizer:
         is_guided: a grammar reads the tokens' own bytes, so their text must be exactly these bytes:
                    no space is trimmed if the prompt has no text, and no character continues that
                    the prompt left incomplete
+        skip_special_tokens: as for `decode`
 
         Raises CheckpointError for a tokenizer whose text cannot be known token by token.
         """
         if self._detokenizers is None:
             self._detokenizers = Detokenizers(self._backend)
-        return self._detokenizers.make(prompt_ids, is_guided=is_guided)
+        return self._detokenizers.make(
+            prompt_ids, is_guided=is_guided, skip_special_tokens=skip_special_tokens
+        )
 
     def token_id(self, token: str) -> int | None:
         """Id of a token given by its entry, such as "<|eot_id|>"; None if there is no such

@@ -39,6 +39,11 @@ class Vocabulary:
         return token
 
     @cached_property
+    def names(self) -> dict[int, bytes]:
+        """The names of the special tokens that are not end tokens."""
+        return {token: name.encode() for name, token in self.special_ids.items()}
+
+    @cached_property
     def ids_by_bytes(self) -> dict[bytes, int]:
         """A token for each byte string that some token has."""
         return {spelled: token for token, spelled in enumerate(self.token_bytes) if spelled}

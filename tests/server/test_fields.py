@@ -141,7 +141,6 @@ def test_what_is_taken(http, path, given):
         (CHAT, {"min_new_tokens": 2}, "min_new_tokens"),
         (CHAT, {"reasoning": {"enabled": False}}, "reasoning.enabled"),
         (CHAT, {"reasoning": {"effort": "low", "max_tokens": 9}}, "reasoning.max_tokens"),
-        (CHAT, {"skip_special_tokens": False}, "skip_special_tokens"),
         (CHAT, {"web_search_options": {}}, "web_search_options"),
         (CHAT, {"prompt": "x"}, "prompt"),
         (CHAT, {"moderation": {"model": "omni-moderation-latest"}}, "moderation"),

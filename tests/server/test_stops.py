@@ -6,13 +6,28 @@ import json
 
 import pytest
 
+from specguide.config import EngineConfig
+from specguide.engine import AsyncEngine, Engine
+from specguide.guided.reading.spelled import shown_bytes, special_bytes
 from specguide.params import SamplingParams
+from specguide.server.apis import chat
+from specguide.server.bodies.requests import ChatRequest
+from specguide.server.config import ServerConfig
+from specguide.server.running.parsed_sample import ParsedSample, output_form
 from specguide.server.running.stop_tail import StopTail
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import Reasoned, Text
 
 USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
 CHAT = "/v1/chat/completions"
 TOOL = {"name": "get_time", "parameters": {"type": "object", "additionalProperties": False}}
 LETTERS = {"regex": "[a-z]{2,40}( [a-z]{2,40}){0,9}"}
+
+
+@pytest.fixture(scope="module")
+def engine() -> AsyncEngine:
+    """One that never runs."""
+    return AsyncEngine(Engine(EngineConfig(max_batch_size=2)))
 
 
 def said(http, **fields):
@@ -116,6 +131,82 @@ def test_a_call_is_not_cut(http):
     [call] = choice["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {}
     assert choice["finish_reason"] == "tool_calls"
+
+
+TOOL_MARK = 6  # the id of <|tool|>
+MARKS = {"logit_bias": {str(TOOL_MARK): 100}, "skip_special_tokens": False, "max_tokens": 3}
+GRAMMAR = {"guided_grammar": 'start: "a" <|tool|>* "b"*', "logit_bias": {str(TOOL_MARK): 50}}
+ENDS = {"logit_bias": {"2": 100}}
+
+
+@pytest.mark.parametrize("more", [{}, {"logprobs": 1}, {"logprobs": 1, "stop": "zz"}], ids=str)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "<|tool|>" * 3),
+        ({"skip_special_tokens": True}, ""),
+        ({"stop": "l|><"}, "<|too"),
+        ({"stop": "l|><", "include_stop_str_in_output": True}, "<|tool|><"),
+        (ENDS, ""),
+        (ENDS | {"include_stop_str_in_output": True}, "<|end|>"),
+        (ENDS | {"ignore_eos": True}, "<|end|>" * 3),
+        (GRAMMAR | {"stop": ["<|tool|>", "b"]}, "a"),
+        (GRAMMAR | {"stop": ["ool|>", "b"]}, "a<|tool|>"),
+        (GRAMMAR | {"stop": ["ool|>", "b"], "include_stop_str_in_output": True}, "a<|tool|>"),
+    ],
+    ids=str,
+)
+def test_special_tokens_are_part_of_the_text_where_that_is_asked_for(http, fields, expected, more):
+    asked = {"prompt": "One", "temperature": 0} | MARKS | more | fields
+    [choice] = http.post("/v1/completions", json=asked).json()["choices"]
+    assert choice["text"] == expected
+    lines = http.post("/v1/completions", json=asked | {"stream": True}).text.split("\n\n")[:-2]
+    told = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines]
+    assert "".join(one["text"] for one in told) == expected
+
+
+def test_their_names_move_the_offsets_of_scored_tokens(http):
+    asked = {"prompt": "One", "temperature": 0, "logprobs": 1} | MARKS
+    [choice] = http.post("/v1/completions", json=asked).json()["choices"]
+    assert choice["logprobs"]["text_offset"] == [0, 8, 16]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("stop", ["l|><", "|>", "<|tool|>b", "a<", "ab", "zz"])
+def test_beside_marks_they_are_cut_where_the_engine_cuts(stop, include, size):
+    """Tokens are given in stretches of a size; the slow twin cuts the whole text."""
+    names, spelled = {6: b"<|tool|>"}, [b"a", special_bytes(6), special_bytes(6), b"b", b"a"]
+    texts = [names.get(6, b"") if one.startswith(b"\xff") else one for one in spelled]
+    params = SamplingParams(
+        stop=[stop], include_stop_str_in_output=include, skip_special_tokens=False
+    )
+    tail, whole = StopTail(params, names), b"".join(texts).decode()
+    ends = [n for n in range(1, 6) if stop in b"".join(texts[:n]).decode()]
+    num_tokens = min(ends, default=5)
+    end = whole.index(stop) + len(stop) * include if ends else len(whole)
+    told = b""
+    for at in range(0, num_tokens, size):
+        is_last = bool(ends) and at + size >= num_tokens
+        told += tail.feed(*spelled[at : min(at + size, num_tokens)], is_last=is_last)
+    told += tail.finish(stop if ends else None, end)
+    assert shown_bytes(told, names).decode() == whole[:end]
+
+
+@pytest.mark.parametrize("reasons", [False, True])
+def test_beside_reasoning_they_are_shown(engine, reasons):
+    """Marks are not shown; the names of the other special tokens are."""
+    backend = Backend(engine, ServerConfig("small", reasoning_format="qwen3"))
+    body = ChatRequest(messages=USER, skip_special_tokens=False, reasoning_effort="high")
+    task = chat.parse(backend, body)
+    text = "<think>\na<|tool|></think>\n\n" if reasons else ""
+    ids = [*backend.tokenizer.encode(text, False), *(TOOL_MARK, 2, TOOL_MARK)]
+    parsed = ParsedSample(backend, task, output_form(backend, task))
+    said = parsed.add(ids) + parsed.finish(None, 0)
+    texts = [
+        "".join(one.text for one in said if isinstance(one, kind)) for kind in (Reasoned, Text)
+    ]
+    assert texts == ["a<|tool|>" if reasons else "", "<|tool|><|end|><|tool|>"]
 
 
 @pytest.mark.parametrize("include", [False, True])

@@ -16,13 +16,15 @@ from specguide.tokenizer import Tokenizer
 WRITE_ANY_TEXT = [name for name in NAMES if name != "metaspace"]
 
 
-def deltas(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
-    detokenizer = tokenizer.detokenizer()
+def deltas(tokenizer: Tokenizer, token_ids: list[int], skips: bool = True) -> list[str]:
+    detokenizer = tokenizer.detokenizer(skip_special_tokens=skips)
     return [*(detokenizer.add(token) for token in token_ids), detokenizer.flush()]
 
 
 def same(tokenizer: Tokenizer, token_ids: list[int]) -> None:
-    assert "".join(deltas(tokenizer, token_ids)) == tokenizer.decode(token_ids), token_ids
+    for skips in (True, False):
+        told = "".join(deltas(tokenizer, token_ids, skips))
+        assert told == tokenizer.decode(token_ids, skips), token_ids
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -38,10 +38,13 @@ def text_of(detokenizer: IncrementalDetokenizer, token_ids: list[int]) -> str:
     return "".join([*(detokenizer.add(token) for token in token_ids), detokenizer.flush()])
 
 
-def added_text(tokenizer: Tokenizer, prompt_ids: list[int], output_ids: list[int]) -> str:
+def added_text(
+    tokenizer: Tokenizer, prompt_ids: list[int], output_ids: list[int], skips: bool = True
+) -> str:
     """`decode(prompt + output)` minus `decode(prompt)`; of a character that was incomplete, what it
     has become."""
-    before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *output_ids])
+    before = tokenizer.decode(prompt_ids, skips)
+    whole = tokenizer.decode([*prompt_ids, *output_ids], skips)
     num_same = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
     )
@@ -55,7 +58,9 @@ def test_any_output_behind_any_prompt(name: str, data: st.DataObject) -> None:
     tokenizer = subject(name)
     prompt = data.draw(st.lists(any_token(name), max_size=12))
     output = data.draw(st.lists(any_token(name), max_size=12))
-    assert text_of(tokenizer.detokenizer(prompt), output) == added_text(tokenizer, prompt, output)
+    for skips in (True, False):
+        told = text_of(tokenizer.detokenizer(prompt, skip_special_tokens=skips), output)
+        assert told == added_text(tokenizer, prompt, output, skips)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "llama3"])

@@ -226,9 +226,11 @@ class Admission:
         return SpanReader.of(params, self._vocabulary, self._tokenizer.token_id)
 
     def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
-        detokenizer = self._tokenizer.detokenizer(request.prompt_ids, is_guided=True)
-        ends = GrammarEnds(grammar.matcher(), self._vocabulary)
-        return GuidedText(detokenizer, request.params, ends, self._tokenizer.eos_token_ids)
+        params, skips = request.params, request.params.skip_special_tokens
+        detokenizer = self._tokenizer.detokenizer(is_guided=True, skip_special_tokens=skips)
+        names = {} if skips else self._vocabulary.names
+        ends = GrammarEnds(grammar.matcher(), self._vocabulary, names)
+        return GuidedText(detokenizer, params, ends, self._tokenizer.eos_token_ids)
 
     def _cancel(self, future: GrammarFuture) -> Request:
         future.cancel()

@@ -3,12 +3,13 @@ arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 from specguide.guided.reading.arguments import ArgumentMarks, ListedReader, nothing
 from specguide.guided.reading.cursor import Cursor, Part, Steps
 from specguide.guided.reading.json_reader import JsonReader
-from specguide.guided.reading.spelled import mark_bytes, without_specials
+from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools.formats import around_id
 from specguide.guided.tools.layout import CallLayout
 
@@ -18,11 +19,11 @@ CONTENT_JSON = Part("content", "punctuation", "")
 
 
 class CallReader:
-    """Reads a message of a guide that `tool_guide` made."""
+    """Reads a message of a guide that `tool_guide` made. show: gives what is shown of its text"""
 
-    def __init__(self, cursor: Cursor, layout: CallLayout) -> None:
+    def __init__(self, cursor: Cursor, layout: CallLayout, show: Callable[[bytes], bytes]) -> None:
         tool_format = layout.tool_format
-        self._cursor, self._layout = cursor, layout
+        self._cursor, self._layout, self._show = cursor, layout, show
         self._opening = self._around_id(tool_format.opening)
         self._before_arguments = self._behind_id(tool_format.before_arguments)
         self._behind_name = [self._mark(text) for text in tool_format.behind_name]
@@ -42,9 +43,7 @@ class CallReader:
             is_call = (yield from self._name_end(self._opening)) is not None
             yield from self._calls() if is_call else self._answer()
         elif (
-            yield from self._cursor.text(
-                (self._mark(tool_format.trigger),), CONTENT, without_specials
-            )
+            yield from self._cursor.text((self._mark(tool_format.trigger),), CONTENT, self._show)
         ):
             yield from self._calls()
 
@@ -68,7 +67,7 @@ class CallReader:
         if self._layout.has_answer and not (yield from cursor.begins(after_lead)):
             yield from self._answer()
             return
-        if not (yield from cursor.text((after_lead,), CONTENT, without_specials)):
+        if not (yield from cursor.text((after_lead,), CONTENT, self._show)):
             return
         if (yield from cursor.begins(after_answer)):
             cursor.mark(after_answer, CONTENT_MARK)
@@ -84,7 +83,7 @@ class CallReader:
         if has_lead and (yield from cursor.begins(before_lead)):
             cursor.mark(before_lead, CONTENT_MARK)
             after_lead = self._mark(one.after_lead)
-            if (yield from cursor.text((after_lead,), CONTENT, without_specials)):
+            if (yield from cursor.text((after_lead,), CONTENT, self._show)):
                 cursor.mark(after_lead, CONTENT_MARK)
         if (yield from cursor.begins(before_answer)):
             cursor.mark(before_answer, CONTENT_MARK)
@@ -101,7 +100,7 @@ class CallReader:
             yield from JsonReader(self._cursor, CONTENT_JSON).read()
         if not after:
             return
-        show = nothing if has_json else without_specials
+        show = nothing if has_json else self._show
         if (yield from self._cursor.text((after,), CONTENT, show)):
             self._cursor.mark(after, CONTENT_MARK)
 

@@ -4,10 +4,11 @@ structure that its guide fixes behind that."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from specguide.guide import Guide
-from specguide.guided.reading.spelled import special_bytes
+from specguide.guided.reading.spelled import shown_bytes, special_bytes
 from specguide.guided.reading.tags import TagLayout, tag_layout
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.wrappers.reasoning import mark_parts
@@ -58,6 +59,7 @@ class OutputForm:
     calls:     the layout of its calls; None where no tools are called
     is_json:   without calls, the output behind the reasoning is JSON
     after:     the mark behind the text; empty: there is none
+    names:     what special tokens add to the text, if they are no marks; empty: nothing
     tags:      structural tags behind the reasoning; None: there are none, or nobody asks for their
                parts
     """
@@ -67,6 +69,11 @@ class OutputForm:
     is_json: bool = False
     after: bytes = b""
     tags: TagLayout | None = None
+    names: Mapping[int, bytes] = field(default_factory=dict)
+
+    def show(self, data: bytes) -> bytes:
+        """What is shown of the text's bytes."""
+        return shown_bytes(data, self.names)
 
     @classmethod
     def of(cls, guide: Guide | None, reasoning: ReasoningMarks | None) -> OutputForm:

@@ -9,7 +9,6 @@ from specguide.guided.reading.calls import CONTENT, CONTENT_JSON, CONTENT_MARK, 
 from specguide.guided.reading.cursor import Cursor, Part, Piece, Steps
 from specguide.guided.reading.form import OutputForm, ReasoningMarks
 from specguide.guided.reading.json_reader import JsonReader
-from specguide.guided.reading.spelled import without_specials
 from specguide.guided.reading.tags import TagReader
 
 _REASONING = Part("reasoning", "text")
@@ -52,15 +51,15 @@ class OutputReader:
             yield from self._reasoning(form.reasoning)
             self.is_reasoning = False
         if form.calls is not None:
-            yield from CallReader(cursor, form.calls).read()
+            yield from CallReader(cursor, form.calls, form.show).read()
         elif form.tags is not None:
             yield from TagReader(cursor, form.tags).read()
         elif form.is_json:
             yield from JsonReader(cursor, CONTENT_JSON).read()
             yield from cursor.rest(CONTENT_JSON)
-        elif form.after and (yield from cursor.text((form.after,), CONTENT, without_specials)):
+        elif form.after and (yield from cursor.text((form.after,), CONTENT, form.show)):
             cursor.mark(form.after, CONTENT_MARK)
-        yield from cursor.rest(CONTENT, without_specials)
+        yield from cursor.rest(CONTENT, form.show)
 
     def _reasoning(self, marks: ReasoningMarks) -> Steps[None]:
         cursor = self._cursor
@@ -69,7 +68,7 @@ class OutputReader:
         self.has_reasoned = True
         yield from self._line_breaks(_REASONING_MARK)
         ends = (marks.end, marks.cut_by) if marks.cut_by else (marks.end,)
-        if (yield from cursor.text(ends, _REASONING, without_specials)):
+        if (yield from cursor.text(ends, _REASONING, self._form.show)):
             self.is_reasoning = False
             if not cursor.data.startswith(marks.end, cursor.at):
                 return

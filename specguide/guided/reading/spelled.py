@@ -25,9 +25,34 @@ def mark_bytes(text: str, ids: Mapping[str, int]) -> bytes:
     return b"".join(special_bytes(ids[part]) if part in ids else part.encode() for part in parts)
 
 
-def without_specials(data: bytes) -> bytes:
-    """The bytes without the special tokens among them, which are not text."""
-    return _SPECIAL.sub(b"", data) if b"\xff" in data else data
+def shown_bytes(data: bytes, names: Mapping[int, bytes]) -> bytes:
+    """The bytes with the names of the special tokens among them; those without a name are not
+    text."""
+    if b"\xff" not in data:
+        return data
+    return _SPECIAL.sub(lambda found: names.get(_token_of(found[0]), b""), data)
+
+
+def reach(data: bytes, names: Mapping[int, bytes], num_shown: int) -> tuple[int, int]:
+    """How many bytes have the first `num_shown` of `shown_bytes`, and how many of these they show:
+    fewer where these end inside a name."""
+    at = shown = 0
+    for found in _SPECIAL.finditer(data):
+        num_before, name = found.start() - at, names.get(_token_of(found[0]), b"")
+        if num_before + len(name) > num_shown - shown:
+            if num_before < num_shown - shown:
+                return found.start(), shown + num_before
+            break
+        at, shown = found.end(), shown + num_before + len(name)
+    return at + num_shown - shown, num_shown
+
+
+def _token_of(spelled: bytes) -> int:
+    """The special token that `special_bytes` spells so."""
+    token = 0
+    for digit in spelled[1:-1]:
+        token = token << _DIGIT_BITS | digit & 0x3F
+    return token
 
 
 class SpelledTokens:

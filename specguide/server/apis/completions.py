@@ -120,7 +120,7 @@ def _prompts(
     return prompts, tuple(
         prompt
         if isinstance(prompt, str) or not body.echo
-        else backend.text_of(prompt, "prompt", skip_special_tokens=True)
+        else backend.text_of(prompt, "prompt", skip_special_tokens=body.skip_special_tokens)
         for prompt in many
     )
 

@@ -65,7 +65,7 @@ _GENERATING: Final[Table] = {
     "prediction": NoEffect("drafts never change the output, and this server makes its own"),
     "verbosity": _NO_DIAL,
     "stream_reasoning": _APART,
-    "spaces_between_special_tokens": NoEffect("special tokens are never part of the text"),
+    "spaces_between_special_tokens": NoEffect("special tokens are written as they are named"),
     "length_penalty": _BEAMS,
     "early_stopping": _BEAMS,
     "rid": _NAMES,
@@ -87,9 +87,6 @@ _GENERATING: Final[Table] = {
         "reasoning is always returned apart from the answer: leave it out", (True,)
     ),
     "use_beam_search": Refused("there is no beam search: use n for several samples", (False,)),
-    "skip_special_tokens": Refused(
-        "special tokens are never part of the text: leave it out", (True,)
-    ),
     "truncate_prompt_tokens": Refused("a prompt is never truncated: send a shorter one"),
     "modalities": Refused(_TEXT_ONLY, (["text"],)),
     "audio": Refused(_TEXT_ONLY),

@@ -72,6 +72,7 @@ class SamplingFields(GeneratingBody):
     bad_words: Values[str] | None = None
     allowed_token_ids: Values[int] | None = None
     include_stop_str_in_output: bool = False
+    skip_special_tokens: bool = True
     priority: int = 0
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | bool | str | None = None
@@ -129,6 +130,7 @@ _SAMPLING = (
     "bad_words",
     "allowed_token_ids",
     "include_stop_str_in_output",
+    "skip_special_tokens",
     "allow_truncation",
     "faithful",
 )

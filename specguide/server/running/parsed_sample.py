@@ -22,6 +22,8 @@ def output_form(backend: Backend, task: Task) -> OutputForm:
         others = expected.answer, backend.special_token, expected.cut_by
         marks = ReasoningMarks.of(expected.end, begin, *others)
     form = OutputForm.of(task.params.guide, marks)
+    if not task.params.skip_special_tokens:
+        form = replace(form, names=backend.names)
     after = task.after_answer
     return replace(form, after=spelled_mark(after, backend.special_token)) if after else form
 
@@ -30,8 +32,9 @@ class ParsedSample:
     """Separates the reasoning, text and calls of one sample, of which it is given the tokens."""
 
     def __init__(self, backend: Backend, task: Task, form: OutputForm) -> None:
-        self._spelled = backend.spelled
-        self._stops = StopTail(task.params)
+        skips_special = task.params.skip_special_tokens
+        self._spelled = backend.spelled if skips_special else backend.spelled_with_ends
+        self._stops = StopTail(task.params, form.names)
         self._reader = OutputReader(form)
         is_told = task.reasoning is not None and task.reasoning.is_told
         self._said = SaidPieces(tells_reasoning=is_told, custom_tools=task.custom_tools)

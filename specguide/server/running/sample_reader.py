@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from specguide.engine import RequestDelta
 from specguide.guided.reading import SpanReader
 from specguide.request_records import Logprob, RequestMetrics, own_logprobs
+from specguide.scheduler import untold_ends
 from specguide.server.running.parsed_sample import ParsedSample, output_form
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.events import End, Event, PromptScores, Said, Score, Spans, Text, Tokens
@@ -56,8 +57,9 @@ class SampleReader:
 
     def _scores(self, delta: RequestDelta) -> tuple[Score, ...]:
         """The scores of the delta's tokens, where they are asked for."""
+        names_special = not self._params.skip_special_tokens
         return tuple(
-            score_of(self._backend, token, entry, self._num_rivals)
+            score_of(self._backend, token, entry, self._num_rivals, names_special=names_special)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
         )
 
@@ -73,10 +75,9 @@ class SampleReader:
         """Whether its last token ends the output, and adds nothing to the text."""
         if delta.finish_reason != "stop" or not delta.token_ids:
             return False
-        last, params = delta.token_ids[-1], self._params
-        is_told = params.guide is not None or params.include_stop_str_in_output
-        is_stop = last == delta.stop_reason and not is_told
-        return is_stop or last in self._backend.tokenizer.eos_token_ids
+        return delta.token_ids[-1] in untold_ends(
+            self._backend.tokenizer.eos_token_ids, self._params
+        )
 
     def _read(
         self, parsed: ParsedSample, delta: RequestDelta, scores: tuple[Score, ...]
@@ -131,13 +132,22 @@ class SampleReader:
             scores = ()
 
 
-def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_rivals: int) -> Score:
-    """A token's score, with its rivals at the same position."""
+def score_of(
+    backend: Backend,
+    token: int,
+    entry: Mapping[int, Logprob],
+    num_rivals: int,
+    *,
+    names_special: bool = False,
+) -> Score:
+    """A token's score, with its rivals at the same position. names_special: special tokens add
+    their names to the text"""
 
     def one(token: int, rivals: tuple[Score, ...] = ()) -> Score:
         found = entry[token]
         spelled, is_special = backend.token_name(token)
-        return Score(token, spelled, found.logprob, found.rank, rivals, is_special)
+        adds_nothing = is_special and not names_special
+        return Score(token, spelled, found.logprob, found.rank, rivals, adds_nothing)
 
     likeliest = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
     return one(token, tuple(map(one, likeliest)))

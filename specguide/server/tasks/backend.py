@@ -64,6 +64,20 @@ class Backend:
         """The text of each token."""
         return SpelledTokens(self._spelled, self.tokenizer.eos_token_ids)
 
+    @cached_property
+    def names(self) -> dict[int, bytes]:
+        """The names of the special tokens."""
+        vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
+        return vocabulary.names | {
+            token: self.tokenizer.decode([token], skip_special_tokens=False).encode()
+            for token in vocabulary.eos_token_ids
+        }
+
+    @cached_property
+    def spelled_with_ends(self) -> SpelledTokens:
+        """The text of each token; end tokens are read like other special tokens."""
+        return SpelledTokens(self._spelled, ())
+
     def check_prompt(self, num_chars: int, param: str) -> None:
         """Raises PromptTooLong for a text that fits into the context in no tokenization, since
         encoding it would take long."""
