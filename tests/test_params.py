@@ -304,7 +304,7 @@ def test_what_others_call_otherwise_is_taken_where_it_changes_nothing() -> None:
     ("option", "told"),
     [
         ({"best_of": 2}, "ask for n samples"),
-        ({"truncate_prompt_tokens": 5}, "a prompt is never truncated"),
+        ({"truncate_prompt_tokens": 5}, "cut the prompt yourself"),
         ({"max_new_tokens": 5}, "max_new_tokens is not an option here: use max_tokens"),
         ({"regex": "a"}, r"use guide=Guide\(regex=…\)"),
         ({"guided_json": {}}, r"use guide=Guide\(json_schema=…\)"),

@@ -99,7 +99,9 @@ OTHER_SAMPLING: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_SAMPLING, NOTHING),
     "best_of": OtherOption("ask for {n} samples", ("1",)),
     "use_beam_search": OtherOption("beam search is not supported: ask for {n} samples", OFF),
-    "truncate_prompt_tokens": OtherOption("a prompt is never truncated: give a shorter one"),
+    "truncate_prompt_tokens": OtherOption(
+        "cut the prompt yourself: give llm.tokenizer.encode(prompt)[-k:]"
+    ),
     "flat_logprobs": OtherOption("logprobs have only one form: leave it out", OFF),
     "logprob_token_ids": OtherOption(
         "only the likeliest tokens are reported: use {logprobs}", EMPTY

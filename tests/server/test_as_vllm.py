@@ -12,8 +12,8 @@ import pytest
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
-from specguide.server.apis import anthropic, chat
-from specguide.server.bodies.requests import ChatRequest
+from specguide.server.apis import anthropic, chat, completions
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest
 from specguide.server.config import ServerConfig
 from specguide.server.tasks.backend import Backend
 
@@ -243,6 +243,35 @@ def test_a_model_that_reasons_does_not_think_again(engine: AsyncEngine) -> None:
         task = chat.parse(backend, body)
         assert task.reasoning is None
         assert backend.tokenizer.decode(task.prompts[0], False).endswith("Paris is ")
+
+
+CUTS = [
+    ({"truncate_prompt_tokens": 3}, slice(-3, None)),
+    ({"truncate_prompt_tokens": 3, "truncation_side": "right"}, slice(3)),
+    ({"truncate_prompt_tokens": 999}, slice(None)),
+    ({"truncate_prompt_tokens": -1}, slice(None)),
+    ({"truncate_prompt_tokens": -1, "max_tokens": 2040}, slice(-8, None)),
+]
+
+
+@pytest.mark.parametrize(("fields", "kept"), CUTS, ids=str)
+def test_a_long_prompt_is_cut_where_that_is_asked_for(
+    engine: AsyncEngine, fields: dict[str, Any], kept: slice
+) -> None:
+    backend = backend_of(engine)
+    cut = prompt_of(backend, **fields)
+    assert cut == prompt_of(backend)[kept] and fields.get("max_tokens", 8) in (8, 2048 - len(cut))
+    text = "One, two, three, four, five, six, seven"
+    body = CompletionRequest(prompt=[text, "One"], echo=True, **fields)
+    task = completions.parse(backend, body)
+    ids = backend.tokenizer.encode(text)
+    assert task.prompts == (ids[kept], backend.tokenizer.encode("One")[kept])
+    assert task.echoed[0] == backend.tokenizer.decode(ids[kept])
+
+
+def test_a_prompt_is_not_cut_to_nothing(engine: AsyncEngine) -> None:
+    with pytest.raises(InvalidParams, match="≥ 1, or -1"):
+        prompt_of(backend_of(engine), truncate_prompt_tokens=0)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -72,7 +72,7 @@ def _conversation(body: ChatRequest) -> Conversation:
             "add_generation_prompt out, or give both",
             param="add_generation_prompt",
         )
-    return Conversation.of(body, template_messages(body.messages))
+    return Conversation.of(body, template_messages(body.messages))._replace(cut=body)
 
 
 def _modern(body: ChatRequest) -> ChatRequest:

@@ -115,13 +115,15 @@ def _prompts(
         else list(prompt)
         for prompt in many
     )
-    for prompt_ids in prompts:
+    room = backend.engine.max_model_len - (body.max_tokens or 1)
+    kept = tuple(body.cut(prompt_ids, room) for prompt_ids in prompts)
+    for prompt_ids in kept:
         backend.check_prompt_ids(prompt_ids, "prompt")
-    return prompts, tuple(
+    return kept, tuple(
         prompt
-        if isinstance(prompt, str) or not body.echo
-        else backend.text_of(prompt, "prompt", skip_special_tokens=body.skip_special_tokens)
-        for prompt in many
+        if not body.echo or (isinstance(prompt, str) and len(kept_ids) == len(prompt_ids))
+        else backend.text_of(kept_ids, "prompt", skip_special_tokens=body.skip_special_tokens)
+        for prompt, prompt_ids, kept_ids in zip(many, prompts, kept, strict=True)
     )
 
 

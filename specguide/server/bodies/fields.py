@@ -71,7 +71,6 @@ _GENERATING: Final[Table] = {
     "rid": _NAMES,
     "session_id": _NAMES,
     "stream_interval": NoEffect("each piece is sent as soon as it is there"),
-    "truncation_side": NoEffect("a prompt is never truncated"),
     "mm_processor_kwargs": _IMAGES,
     "media_io_kwargs": _IMAGES,
     **dict.fromkeys(
@@ -87,7 +86,6 @@ _GENERATING: Final[Table] = {
         "reasoning is always returned apart from the answer: leave it out", (True,)
     ),
     "use_beam_search": Refused("there is no beam search: use n for several samples", (False,)),
-    "truncate_prompt_tokens": Refused("a prompt is never truncated: send a shorter one"),
     "modalities": Refused(_TEXT_ONLY, (["text"],)),
     "audio": Refused(_TEXT_ONLY),
     "web_search_options": Refused("this server does not search the web: leave it out"),
@@ -172,6 +170,8 @@ RESPONSES: Final[Table] = {
     "echo": Refused("this API does not repeat messages: leave it out", (False,)),
     "continue_final_message": Refused("use /v1/chat/completions, which continues it", (False,)),
     "add_generation_prompt": Refused("this API always begins a new answer: leave it out", (True,)),
+    "truncate_prompt_tokens": Refused("a conversation is never truncated: send a shorter one"),
+    "truncation_side": NoEffect("a conversation is never truncated"),
     "request_id": _NAMES,
     "client_metadata": _STORED,
     "access_programs": _ONE_TIER,

@@ -13,6 +13,7 @@ from specguide.server.bodies.base_body import Body
 from specguide.server.bodies.built_in_tools import is_run_elsewhere
 from specguide.server.bodies.shared_fields import (
     ContinuedFields,
+    CutFields,
     NamedSchema,
     ResponseFormat,
     SamplingFields,
@@ -62,7 +63,7 @@ class ToldFields(Body):
             )
 
 
-class ChatRequest(ToldFields, ContinuedFields, TurnFields):
+class ChatRequest(ToldFields, CutFields, ContinuedFields, TurnFields):
     """/v1/chat/completions.
 
     functions, function_call: the old names of tools and tool_choice
@@ -132,7 +133,7 @@ _QUICK_FIELDS = frozenset(
 no time."""
 
 
-class CompletionRequest(ToldFields, SamplingFields):
+class CompletionRequest(ToldFields, CutFields, SamplingFields):
     """/v1/completions."""
 
     beside = fields.COMPLETIONS

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from specguide.errors import InvalidParams
 from specguide.params import SamplingParams, Speculation
 from specguide.params.rules import LEAST_TOP_P, MAX_LOGPROBS
 from specguide.server.bodies import fields
@@ -139,6 +140,35 @@ _SAMPLING = (
 def _stop_strings(stop: str | list[str] | None) -> list[str]:
     """The stop strings without empty ones, which stop nothing."""
     return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
+
+
+class CutFields(Body):
+    """How a long prompt is cut, as in vLLM.
+
+    truncate_prompt_tokens: most tokens of a prompt that are kept; -1: as many as leave room for
+                            max_tokens
+    truncation_side:        where tokens are dropped, by default at the left
+    """
+
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
+    truncation_side: Literal["left", "right"] | None = None
+
+    def cut(self, token_ids: list[int], room: int) -> list[int]:
+        """The tokens of a prompt that are kept. room: how many leave room for the answer.
+
+        Raises InvalidParams where none would be kept.
+        """
+        most = self.truncate_prompt_tokens
+        if most is None:
+            return token_ids
+        if most == 0:
+            raise InvalidParams(
+                "truncate_prompt_tokens must be an integer ≥ 1, or -1 for as many tokens as there "
+                "is room for, found 0",
+                param="truncate_prompt_tokens",
+            )
+        most = max(1, room) if most < 0 else most
+        return token_ids[:most] if self.truncation_side == "right" else token_ids[-most:]
 
 
 class NamedSchema(Body):

@@ -54,7 +54,8 @@ def conversation_task(
             param=conversation.field,
         )
     plan = _plan(backend, body, conversation, may_call=calls.may_call)
-    token_ids = _prompt(backend, body, conversation, plan, calls.tools, answer)
+    room = backend.engine.max_model_len - (sampling.get("max_tokens") or 1)
+    token_ids = _prompt(backend, body, conversation, plan, calls.tools, answer, room)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
@@ -128,8 +129,9 @@ def _prompt(
     plan: ReasoningPlan,
     tools: Sequence[Mapping[str, Any]] | None,
     answer: Guide | None,
+    room: int,
 ) -> list[int]:
-    """Token ids of the conversation up to the answer. Raises ApiError where there are too many."""
+    """Token ids of the conversation up to the answer, see CutFields. Raises PromptTooLong."""
     json_schema = _told_schema(answer)
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
@@ -146,7 +148,7 @@ def _prompt(
             return ""
         return "".join(f", {num[name]} of them for the {name}" for name in num if num[name] > 0)
 
-    token_ids = made(tools, json_schema)
+    token_ids = conversation.cut.cut(made(tools, json_schema), room)
     backend.check_prompt_ids(token_ids, conversation.field, told)
     return token_ids
 

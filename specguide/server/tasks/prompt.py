@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
-from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
+from specguide.server.bodies.shared_fields import ContinuedFields, CutFields, TemplateFields
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.told_calls import ToldCalls, told_functions
 from specguide.tokenizer import ClientTemplate
@@ -26,11 +26,13 @@ class Conversation(NamedTuple):
 
     field:        the request's field with the messages
     is_continued: the last message is the beginning of the answer, which continues it
+    cut:          how a long prompt is cut
     """
 
     field: str
     messages: Sequence[dict[str, Any]]
     is_continued: bool = False
+    cut: CutFields = CutFields()
 
     @classmethod
     def of(cls, body: ContinuedFields, messages: Sequence[dict[str, Any]]) -> Conversation:
