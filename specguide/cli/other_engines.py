@@ -11,6 +11,9 @@ from specguide.cli.help import HelpOfManyOptions
 from specguide.errors import InvalidParams
 from specguide.other_engines import OTHER_OPTIONS, OtherOption
 
+_TAKE_MANY = {"--served-model-name": "--served-model-alias", "--api-key": "--api-key"}
+"""Options that take several values in vLLM, and our option for each further one."""
+
 
 class KnowsOtherEngines(HelpOfManyOptions):
     """A command that accepts options of other engines that make no difference here, and refuses the
@@ -18,7 +21,14 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {written for parameter in self.params for written in parameter.opts}
-        return super().parse_args(ctx, self.read_names(ctx, _ours(args, own)))
+        flags = {
+            written
+            for parameter in self.params
+            if getattr(parameter, "is_flag", False) and not parameter.secondary_opts
+            for written in parameter.opts
+        }
+        kept = _without_denials(_ours(args, own), flags)
+        return super().parse_args(ctx, self.read_names(ctx, kept))
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, where a command takes several names for a model."""
@@ -26,26 +36,36 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
 
 class ServesNames(KnowsOtherEngines):
-    """A command whose `--served-model-name` takes several names, as in vLLM."""
+    """A command whose `--served-model-name` and `--api-key` take several values, as in vLLM."""
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments with an option for each name. A folder as the last name is the model, where
-        none is given."""
-        first, names, rest = _names_apart(args)
-        if names and Path(names[-1]).is_dir():
-            given, *_ = self.make_parser(ctx).parse_args([*first, *rest])
-            if not _has_model(given):
-                rest = [names.pop(), *rest]
-        return [*first, *(f"--served-model-alias={name}" for name in names), *rest]
+        """The arguments with an option for each value. A folder as the last value is the model,
+        where none is given."""
+        for written, further in _TAKE_MANY.items():
+            first, values, rest = _values_apart(args, written)
+            if values and Path(values[-1]).is_dir():
+                given, *_ = self.make_parser(ctx).parse_args(_plain([*first, *rest]))
+                if not _has_model(given):
+                    rest = [values.pop(), *rest]
+            args = [*first, *(f"{further}={value}" for value in values), *rest]
+        return args
 
 
 def _has_model(given: dict[str, Any]) -> bool:
     return any(isinstance(given.get(name), str) for name in ("model", "model_option"))
 
 
-def _names_apart(args: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Arguments up to the first name, the further names, and the rest."""
-    written = next((arg for arg in args if arg.partition("=")[0] == "--served-model-name"), None)
+def _plain(args: list[str]) -> list[str]:
+    """The arguments without further values of the options that take many."""
+    for written in _TAKE_MANY:
+        first, _, rest = _values_apart(args, written)
+        args = [*first, *rest]
+    return args
+
+
+def _values_apart(args: list[str], option: str) -> tuple[list[str], list[str], list[str]]:
+    """Arguments up to an option's first value, its further values, and the rest."""
+    written = next((arg for arg in args if arg.partition("=")[0] == option), None)
     if written is None:
         return args, [], []
     start = args.index(written) + (1 if "=" in written else 2)
@@ -84,6 +104,19 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
             refused.append(str(error))
     if refused:
         raise InvalidParams("\n".join(refused))
+    return kept
+
+
+def _without_denials(args: list[str], flags: Collection[str]) -> list[str]:
+    """The arguments without `--no-FLAG` of flags that are off by themselves, and without FLAG
+    before it."""
+    kept = list[str]()
+    for arg in args:
+        flag = f"--{arg.removeprefix('--no-')}".replace("_", "-")
+        if arg.startswith("--no-") and flag in flags:
+            kept = [one for one in kept if one != flag]
+        else:
+            kept.append(arg)
     return kept
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -52,6 +53,7 @@ _SERVER = ConfigOptions(
     {"model_name": None},
     {"api_keys": API_KEYS_VARIABLE},
 )
+_VLLM_KEY = "VLLM_API_KEY"
 _EXPOSURE = ConfigOptions(Exposure, "Exposure")
 _REPLICAS = ConfigOptions(ReplicaConfig, "Replicas", defaults={"replicas": None})
 _ENGINE = replace(ENGINE, defaults=SERVED_ENGINE)
@@ -83,6 +85,7 @@ def serve(
     exposed["allowed_origins"] = tuple(
         chain.from_iterable(map(_origins, exposed["allowed_origins"]))
     )
+    _refuse_other_keys(given[ServerConfig]["api_keys"])
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**exposed))
     engine = replace(
@@ -132,6 +135,16 @@ def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: ob
     flag = flag_given(source, given[source.config])
     if flag is not None and given[source.config][needed] == left_out:
         raise InvalidParams(f"{flag} needs --{needed} beside it", param=flag[2:])
+
+
+def _refuse_other_keys(keys: Collection[str]) -> None:
+    """Raises InvalidParams where vLLM's variable has keys, and the server would ask for none."""
+    if os.environ.get(_VLLM_KEY) and not keys:
+        raise InvalidParams(
+            f"the variable {_VLLM_KEY} is not read here, and the server would take requests "
+            f"without a key: call it {API_KEYS_VARIABLE}, or unset it",
+            param="api_keys",
+        )
 
 
 def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:

@@ -1,8 +1,8 @@
 """How options are treated that vLLM, SGLang and TensorRT-LLM have under names of their own.
 
-Begin with `option`, which describes one such option and what to do instead. `options` lists those
-of a server, `arguments` those of LLM, its calls and SamplingParams, and the attributes that these
-objects have there.
+Begin with `option`, which describes one such option and what to do instead. `options` and `sglang`
+list those of a server, `arguments` those of LLM, its calls and SamplingParams, and the attributes
+that these objects have there.
 """
 
 from specguide.other_engines.arguments import (

@@ -15,6 +15,7 @@ from specguide.other_engines.option import (
     only_off,
     same_as,
 )
+from specguide.other_engines.sglang import SGLANG_OPTIONS
 
 _FOLDER = "a model is read from a folder: download it with `hf download`, and give that folder"
 _REPLICAS = "to run several engines, use `specguide serve --replicas`"
@@ -24,7 +25,9 @@ _DEFAULTS = "change generation_config.json in the model's folder"
 _CONFIG = "change config.json in the model's folder"
 _CODE = "code can only be given in Python, as SamplingParams(logits_processors=…)"
 _JOINED = "to use the GPUs of other hosts, set {rank_address}, and run `specguide join` there"
-_SEED = OtherOption("each request has its own seed, SamplingParams(seed=…)")
+_SEED = OtherOption(
+    "each request has its own seed: give it there, in Python as SamplingParams(seed=…)"
+)
 
 _IDLE_FLAGS = (
     *("trust_remote_code", "disable_log_stats", "disable_log_requests", "async_scheduling"),
@@ -114,6 +117,7 @@ _DATA_PARALLEL = (
 )
 
 OTHER_OPTIONS: Mapping[str, OtherOption] = {
+    **SGLANG_OPTIONS,
     **dict.fromkeys(_IDLE_FLAGS, OtherOption(is_flag=True)),
     **dict.fromkeys(_IDLE, NOTHING),
     **dict.fromkeys(

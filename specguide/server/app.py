@@ -54,7 +54,16 @@ _TEXT_ONLY = "this server only generates text"
 OTHER_PATHS = {
     "/generate": "use /v1/completions",
     "/invocations": "use /v1/chat/completions or /v1/completions",
-    "/health_generate": "use /health",
+    **dict.fromkeys(("/health_generate", "/healthz", "/livez"), "use /health"),
+    "/readyz": "use /ready",
+    "/get_load": "use /load",
+    "/v1/tokenize": "use /tokenize",
+    "/v1/detokenize": "use /detokenize",
+    "/abort_request": "close the request's connection, which cancels it",
+    **dict.fromkeys(
+        ("/start_profile", "/stop_profile"),
+        "start the server with --trace, and see the playground at /",
+    ),
     **dict.fromkeys(("/get_model_info", "/model_info"), "use /v1/models"),
     **dict.fromkeys(("/get_server_info", "/server_info"), "use /v1/models and /metrics"),
     **dict.fromkeys(

@@ -43,6 +43,7 @@ def _given(*args: str) -> dict[str, Any]:
         "--attention-backend fa3 --cuda-graph-bs 1 2 4 --enable-cache-report --port 5 --nnodes 1",
         "--disable-cascade-attn --no-use-tqdm-on-load --moe-backend triton --port 5",
         "--enable-server-load-tracking --port 5",
+        "--bucket-time-to-first-token 1 2 --decode-attention-backend fa3 --base-gpu-id 0 --port 5",
         "--async-scheduling --limit-mm-per-prompt.image 0 --schedule-policy lpm --port 5",
     ],
 )
@@ -79,6 +80,9 @@ def test_own_options_stay_what_they_are() -> None:
         ("--data-parallel-size-local 2", "specguide serve --replicas"),
         ('--allowed-methods ["GET"]', "web pages may always send GET and POST"),
         ("--max-logprobs 50", "a request may ask for at most 20"),
+        ("--base-gpu-id 2", "the variable CUDA_VISIBLE_DEVICES"),
+        ("--fastapi-root-path /a", "use --root-path"),
+        ("--speculative-accept-threshold-single 0.5", "verified exactly"),
         ("--speculative-algorithm EAGLE3", "use --spec-method, --head and"),
         (
             "--tp-size 2 --context-length=9",
@@ -180,6 +184,36 @@ def test_a_served_model_has_several_names(
     assert plan.engine.model == (model and tmp_path)
     assert set(plan.server.model_names) == {name.replace("FOLDER", folder) for name in names}
     assert plan.server.model_name == "a"
+
+
+def test_keys_are_many_and_flags_may_be_denied(
+    plan_of: Callable[[str], Any], tmp_path: Path
+) -> None:
+    plan = plan_of(
+        f"--api-key a b --served-model-name m n {tmp_path} --strict-fields --no-strict_fields "
+        "--no-enforce-eager --log-requests"
+    )
+    assert tuple(plan.server.api_keys) == ("a", "b")
+    assert plan.engine.model == tmp_path and set(plan.server.model_names) == {"m", "n"}
+    assert not plan.server.strict_fields and not plan.engine.enforce_eager
+    assert plan.server.log_requests
+    plan = plan_of(f"--api-key a b {tmp_path}")
+    assert tuple(plan.server.api_keys) == ("a", "b") and plan.engine.model == tmp_path
+
+
+def test_a_key_that_is_not_read_leaves_no_server_open(
+    plan_of: Callable[[str], Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "secret")
+    assert tuple(plan_of("--api-key a").server.api_keys) == ("a",)
+    monkeypatch.setattr(sys, "argv", ["specguide", "serve"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and "call it SPECGUIDE_API_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("SPECGUIDE_API_KEY", "b")
+    assert tuple(plan_of("").server.api_keys) == ("b",)
 
 
 def test_none_of_them_is_an_option_of_ours() -> None:

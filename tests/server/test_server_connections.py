@@ -135,8 +135,15 @@ CHUNKED = b"%b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         (b"GET /health HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host: header"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "bad Content-Length"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "Transfer-Encoding"),
-        (CHUNKED % b"POST /tokenize" + b"no size\r\n", 400, "illegal chunk header"),
+        (
+            CHUNKED % b"POST /tokenize" + b"a\r\n" + b"x" * 12,
+            400,
+            "footer: 'xx' (expected '\\r\\n'",
+        ),
+        (b"a" * 9000 + b"\r\n\r\n", 400, "aaa …"),
+        (CHUNKED % b"POST /tokenize" + b"no size\r\n", 400, "chunk header: 'no size\\r\\n'"),
     ],
+    ids=lambda one: str(one)[:40],
 )
 def test_why_it_is_no_http_is_told(server, request_, status, fault):
     with server.connect(request_) as one:

@@ -32,6 +32,8 @@ _MOST_HEADER_BYTES = 64 << 10
 """uvicorn's own bound, for a configuration without one."""
 _PROBE_S = 0.1
 """Time between checks whether a client that sends nothing more is still there, seconds."""
+_MOST_WORDS = 200
+"""Most characters of what is wrong in bytes that are not HTTP."""
 _OTHER_FILES = 64
 """Files that a front has open besides its connections, including one connection too many until it
 is refused."""
@@ -182,8 +184,12 @@ class BoundedConnection(H11Protocol):
 
 
 def _no_http(fault: h11.RemoteProtocolError | None) -> ApiError:
-    status = 400 if fault is None else fault.error_status_hint
-    return ApiError(status, f"the request is not valid HTTP/1.1: {fault}")
+    if fault is None:
+        return ApiError(400, "the request is not valid HTTP/1.1")
+    words = str(fault).replace("bytearray(b", "").replace("(expected b", "(expected ")
+    words = words.replace("')", "'").replace('")', '"')
+    shown = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]} …"
+    return ApiError(fault.error_status_hint, f"the request is not valid HTTP/1.1: {shown}")
 
 
 def _too_many(most: int) -> ApiError:
