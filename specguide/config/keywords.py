@@ -3,7 +3,7 @@ CacheConfig, names of other engines, and what stands in the wrong place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +11,13 @@ from typing import Any
 from specguide.config.engine import CacheConfig, EngineConfig, TransferConfig
 from specguide.config.guide import GuideConfig
 from specguide.config.spec import SpecConfig
-from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
+from specguide.other_engines import (
+    OTHER_CALL_OPTIONS,
+    OTHER_LLM_OPTIONS,
+    OTHER_STREAM_OPTIONS,
+    OtherOption,
+    without_others,
+)
 from specguide.params import SamplingParams
 
 
@@ -45,13 +51,24 @@ def cache_config(cache: CacheConfig | None, given: Mapping[str, Any]) -> CacheCo
     return replace(cache, **rest) if isinstance(cache, CacheConfig) else cache
 
 
-def check_call(others: Mapping[str, Any]) -> None:
+def check_call(
+    others: Mapping[str, Any],
+    options: Mapping[str, OtherOption] = OTHER_CALL_OPTIONS,
+    owner: str = "LLM",
+) -> None:
     """Raises InvalidParams for what another engine's call would be told, and TypeError for the
-    rest."""
-    for name in without_others(OTHER_CALL_OPTIONS, others, str):
+    rest. options: what it would be told; owner: the class that is called"""
+    for name in without_others(options, others, str):
         is_sampled = name in _names(SamplingParams)
         remedy = f": use params=SamplingParams({name}=…)" if is_sampled else ""
-        raise TypeError(f"LLM has no parameter {name!r} of a call{remedy}")
+        raise TypeError(f"{owner} has no parameter {name!r} of a call{remedy}")
+
+
+def check_stream(ids: Sequence[Any], others: Mapping[str, Any]) -> None:
+    """See `check_call`, for AsyncEngine. ids: what stands behind the parameters, which in vLLM is
+    the request's id."""
+    named = {"request_id": ids[0]} if ids else {}
+    check_call({**others, **named}, OTHER_STREAM_OPTIONS, "AsyncEngine")
 
 
 def _remedy(name: str) -> str:

@@ -13,12 +13,25 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide.ready_grammars import grammar_text, schema_text
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int, is_int
+from specguide.other_engines import OTHER_GUIDE, knows_others, unknown, without_others
 
 KEY_ORDERS = ("schema", "any")
 """The orders of keys: properties in the schema's order, others behind them; or any order, each
 once."""
 
 
+def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The given arguments by our names. Raises InvalidParams, and TypeError for an unknown name."""
+    if given.keys() <= _OWN_NAMES:
+        return given
+    rest = without_others(OTHER_GUIDE, given, str)
+    for name in rest:
+        if name not in _OWN_NAMES:
+            raise unknown("Guide", name, _OWN_NAMES)
+    return rest
+
+
+@knows_others(_ours)
 @dataclass(frozen=True)
 class Guide:
     """The grammar that an output must match. Exactly one of its kinds must be given.
@@ -97,6 +110,9 @@ class Guide:
     def _source(self) -> str:
         value = getattr(self, self.kind)
         return value if isinstance(value, str) else _canonical(value)
+
+
+_OWN_NAMES = frozenset(entry.name for entry in fields(Guide))
 
 
 @dataclass(frozen=True)

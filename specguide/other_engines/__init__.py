@@ -6,23 +6,37 @@ that these objects have there.
 """
 
 from specguide.other_engines.arguments import (
+    OTHER_ASYNC_ATTRIBUTES,
     OTHER_CALL_OPTIONS,
+    OTHER_GUIDE,
     OTHER_LLM_ATTRIBUTES,
     OTHER_LLM_OPTIONS,
     OTHER_OUTPUT_ATTRIBUTES,
     OTHER_SAMPLING,
+    OTHER_STREAM_OPTIONS,
 )
-from specguide.other_engines.option import OtherOption, missing, without_others
+from specguide.other_engines.option import (
+    OtherOption,
+    knows_others,
+    missing,
+    unknown,
+    without_others,
+)
 from specguide.other_engines.options import OTHER_OPTIONS
 
 __all__ = [
+    "OTHER_ASYNC_ATTRIBUTES",
     "OTHER_CALL_OPTIONS",
+    "OTHER_GUIDE",
     "OTHER_LLM_ATTRIBUTES",
     "OTHER_LLM_OPTIONS",
     "OTHER_OPTIONS",
     "OTHER_OUTPUT_ATTRIBUTES",
     "OTHER_SAMPLING",
+    "OTHER_STREAM_OPTIONS",
     "OtherOption",
+    "knows_others",
     "missing",
+    "unknown",
     "without_others",
 ]

@@ -68,6 +68,35 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
 }
 """Arguments of LLM.generate and LLM.chat."""
 
+OTHER_STREAM_OPTIONS: Mapping[str, OtherOption] = {
+    "sampling_params": called("params"),
+    **dict.fromkeys(("trace_headers", "prompt_text", "data_parallel_rank"), NOTHING),
+    "request_id": OtherOption("leave the loop over a stream, and its request is cancelled"),
+    "lora_request": OtherOption(NO_ADAPTERS),
+    **dict.fromkeys(("inputs", "prompt_token_ids"), called("prompt")),
+    "tokenization_kwargs": OtherOption(
+        "to tokenize in your own way, give token ids as the prompt", EMPTY
+    ),
+}
+"""Arguments of AsyncLLM.generate."""
+
+OTHER_GUIDE: Mapping[str, OtherOption] = {
+    **dict.fromkeys(("json", "guided_json", "schema", "response_format"), called("json_schema")),
+    **dict.fromkeys(("guided_json_object",), called("json_object")),
+    **dict.fromkeys(("guided_regex", "pattern", "regexp"), called("regex")),
+    **dict.fromkeys(("ebnf", "gbnf", "lark", "cfg", "guided_grammar"), called("grammar")),
+    **dict.fromkeys(("choices", "guided_choice", "select"), called("choice")),
+    **dict.fromkeys(("disable_fallback", "strict"), NOTHING),
+    **dict.fromkeys(
+        ("disable_any_whitespace", "whitespace_pattern", "guided_whitespace_pattern"),
+        OtherOption("LLM(guide=GuideConfig(max_whitespace=…)) limits whitespace", OFF),
+    ),
+    "disable_additional_properties": OtherOption(
+        "write additionalProperties: false into the schema", OFF
+    ),
+}
+"""Arguments of StructuredOutputsParams and of what other libraries have like it."""
+
 _IDLE_SAMPLING = (
     *("detokenize", "spaces_between_special_tokens", "output_kind", "skip_clone"),
     *("skip_reading_prefix_cache", "output_text_buffer_length", "length_penalty", "early_stopping"),
@@ -162,6 +191,22 @@ OTHER_LLM_ATTRIBUTES: Mapping[str, str] = {
     "shutdown": "use close()",
 }
 """What LLM has in vLLM and in SGLang, and what to do instead."""
+
+OTHER_ASYNC_ATTRIBUTES: Mapping[str, str] = {
+    "abort": "leave the loop over a stream, or call its aclose(), which cancels its request",
+    **dict.fromkeys(("shutdown", "shutdown_background_loop"), "use await close()"),
+    **dict.fromkeys(("get_tokenizer", "tokenizer_group"), "use tokenizer"),
+    **dict.fromkeys(("check_health", "errored", "is_running", "dead_error"), "use health"),
+    **dict.fromkeys(("get_model_config", "model_config", "get_vllm_config"), "use config"),
+    "add_request": "use generate(prompt, params)",
+    **dict.fromkeys(("encode", "score"), TEXT_ONLY),
+    "do_log_stats": "use stats()",
+    **dict.fromkeys(
+        ("sleep", "wake_up"), "an engine cannot sleep: close it, and make a new one later"
+    ),
+    "reset_prefix_cache": "the prefix cache makes room by itself: leave it out",
+}
+"""What AsyncLLM has in vLLM, and what to do instead."""
 
 OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
     "outputs": "use samples, or text and token_ids of the first",

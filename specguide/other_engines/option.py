@@ -4,12 +4,16 @@ common."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
 
 from specguide.errors import InvalidParams
 
+T = TypeVar("T")
+Keywords = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Spelling = Callable[[str], str]
 """How the caller writes one of our options, such as --max-batch-size."""
 
@@ -77,6 +81,30 @@ def same_as(name: str) -> OtherOption:
 def only_off(remedy: str) -> OtherOption:
     """A flag that must be off."""
     return OtherOption(remedy, OFF, is_flag=True)
+
+
+def knows_others(read: Keywords) -> Callable[[type[T]], type[T]]:
+    """Decorates a class that accepts keyword arguments by the names of other engines, or refuses
+    them and says what to do instead. read: gives the arguments by the class's own names"""
+
+    def decorated(kind: type[T]) -> type[T]:
+        own = kind.__init__
+
+        @wraps(own)
+        def init(self: T, *args: Any, **given: Any) -> None:
+            own(self, *args, **read(given))
+
+        kind.__init__ = init  # type: ignore[misc,assignment]
+        return kind
+
+    return decorated
+
+
+def unknown(owner: str, name: str, own: Collection[str]) -> TypeError:
+    """What is raised where `owner` has no parameter `name`. own: the parameters that it has"""
+    near = get_close_matches(name, own)
+    like = f"; similar names: {', '.join(near)}" if near else ""
+    return TypeError(f"{owner} has no parameter {name!r}{like}")
 
 
 def missing(owner: object, name: str, others: Mapping[str, str]) -> AttributeError:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from functools import wraps
 from typing import Any
 
 from specguide.errors import InvalidParams
@@ -13,7 +11,7 @@ from specguide.guide import Guide, Reasoning
 from specguide.guide.structured_outputs import guide_of
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int, as_ints, as_real
-from specguide.other_engines import OTHER_SAMPLING, without_others
+from specguide.other_engines import OTHER_SAMPLING, knows_others, unknown, without_others
 from specguide.params.rules import RULES
 from specguide.params.speculation import Speculation
 
@@ -84,26 +82,11 @@ def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
         rest["guide"] = guide or rest.get("guide")
     for name in rest:
         if name not in _OWN_NAMES:
-            near = get_close_matches(name, _OWN_NAMES)
-            like = f"; similar names: {', '.join(near)}" if near else ""
-            raise TypeError(f"SamplingParams has no parameter {name!r}{like}")
+            raise unknown("SamplingParams", name, _OWN_NAMES)
     return rest
 
 
-def _knows_other_engines(params: type[SamplingParams]) -> type[SamplingParams]:
-    """Accepts parameters by the names of other engines, or refuses them and says what to do
-    instead."""
-    own = params.__init__
-
-    @wraps(own)
-    def init(self: SamplingParams, *args: Any, **given: Any) -> None:
-        own(self, *args, **_ours(given))
-
-    params.__init__ = init  # type: ignore[method-assign]
-    return params
-
-
-@_knows_other_engines
+@knows_others(_ours)
 @dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names as in vLLM and the OpenAI API. The defaults are greedy

@@ -3,12 +3,15 @@ nothing, or refused with what to do."""
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 
 import pytest
 from tiny_engine import make
 
-from specguide import LLM, SamplingParams
+from specguide import LLM, Guide, SamplingParams
+from specguide.config import EngineConfig
+from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
 
 SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
@@ -72,6 +75,43 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
 def test_and_refused_with_what_to_do_where_they_would(folders, option, told):
     with pytest.raises((InvalidParams, TypeError), match=told):
         LLM(folders[0], **option)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"json": {}}, "json is not an option here: use json_schema"),
+        ({"choices": ["a"]}, "use choice"),
+        ({"ebnf": "root ::= [a]"}, "use grammar"),
+        ({"json_schema": {}, "whitespace_pattern": " "}, r"GuideConfig\(max_whitespace=…\)"),
+        ({"json_scheme": {}}, "Guide has no parameter 'json_scheme'; similar names: json_schema"),
+    ],
+    ids=str,
+)
+def test_a_guide_has_names_of_its_own(options, told):
+    with pytest.raises((InvalidParams, TypeError), match=told):
+        Guide(**options)
+    assert Guide(regex="a", disable_fallback=True, strict=True) == Guide(regex="a")
+
+
+def test_streams_have_names_of_their_own(folders):
+    async def calls():
+        async with AsyncEngine(Engine(EngineConfig(model=folders[0]))) as engine:
+            for arguments, options, told in (
+                (("ab",), {"sampling_params": SHORT}, "use params"),
+                (("ab", SHORT, "job-1"), {}, "leave the loop over a stream"),
+                (("ab",), {"request_id": "job-1"}, "its request is cancelled"),
+                (("ab",), {"top_k": 3}, r"AsyncEngine has no parameter 'top_k' of a call: use pa"),
+            ):
+                with pytest.raises((InvalidParams, TypeError), match=told):
+                    engine.generate(*arguments, **options)
+            for name, told in (("abort", "aclose"), ("shutdown", "close"), ("odd", "attribute")):
+                with pytest.raises(AttributeError, match=told):
+                    getattr(engine, name)
+            stream = engine.generate("ab", SHORT, lora_request=None, trace_headers={})
+            return [delta async for delta in stream][-1].finish_reason
+
+    assert asyncio.run(calls()) == "length"
 
 
 def test_what_others_have_is_named_with_what_to_do(llm):

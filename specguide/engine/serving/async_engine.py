@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from specguide.config.keywords import check_stream
 from specguide.engine.engine import Engine
 from specguide.engine.serving.loop import EngineLoop
 from specguide.engine.serving.served import (
@@ -26,6 +27,7 @@ from specguide.engine.serving.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineClosed, EngineError
 from specguide.guided.backends import CompiledGrammar
+from specguide.other_engines import OTHER_ASYNC_ATTRIBUTES, missing
 from specguide.params import SamplingParams
 from specguide.request import EXTERNAL_ID
 from specguide.trace import Span
@@ -101,6 +103,11 @@ class AsyncEngine:
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(self, name, OTHER_ASYNC_ATTRIBUTES)
+
     @property
     def health(self) -> EngineHealth:
         """Unhealthy for good once the engine has failed or is being closed."""
@@ -118,20 +125,24 @@ class AsyncEngine:
         self,
         prompt: str | Sequence[int],
         params: SamplingParams | None = None,
-        *,
+        *ids: Any,
         priority: int = 0,
         client: str = "",
+        **others: Any,
     ) -> RequestStream:
         """Continue a prompt, given as text or token ids: `async for delta in engine.generate(…)`.
         Needs a running event loop.
 
         priority: each step is worth a head start, see scheduler.sequence
         client:   who asks; clients that wait take turns
+        ids, others: what AsyncLLM takes in vLLM: refused with what to do, or of no effect
         Errors that are found later, for example in its guide, are the `error` of its last delta.
         Raises InvalidParams for a wrong prompt and for more samples than there is ever room for,
         QueueFull where too many requests are under way or it would wait too long, EngineError where
         the engine has failed, EngineClosed where it is closed.
         """
+        if ids or others:
+            check_stream(ids, others)
         params = params or SamplingParams()
         arrival_s = time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
