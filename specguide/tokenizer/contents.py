@@ -64,7 +64,8 @@ def text_of(content: Any, param: str, between: str) -> str:
         return content
     if not isinstance(content, list):
         raise InvalidParams(
-            f"content must be a text or a list of text parts, found {type(content).__name__}",
+            "content must be a text or a list of text parts, found "
+            + ("none" if content == () else type(content).__name__),
             param=param,
         )
     texts = []

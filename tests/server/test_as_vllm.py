@@ -71,6 +71,28 @@ def test_a_thinking_budget_may_be_none(engine: AsyncEngine, budget: int, bound: 
     assert (reasoning and reasoning.max_tokens) == bound
 
 
+@pytest.mark.parametrize(
+    ("fields", "effort", "bound"),
+    [
+        ({}, None, None),
+        ({"enable_thinking": True}, "medium", None),
+        ({"enable_thinking": False, "reasoning_effort": "low"}, "low", None),
+        ({"thinking": {"type": "enabled", "budget_tokens": 7}}, "medium", 7),
+        ({"thinking": {"type": "adaptive"}, "thinking_budget": 0}, None, 0),
+    ],
+)
+def test_switches_of_other_vendors(fields: Any, effort: str | None, bound: int | None) -> None:
+    body = ChatRequest(messages=USER, **fields)
+    assert (body.effort(), body.reasoning_bound()) == (effort, bound)
+
+
+def test_special_tokens_are_detokenized_or_not(http: httpx.Client) -> None:
+    for skips, text in ((None, "<|begin|>a<|end|>"), (True, "a")):
+        ids = http.post("/tokenize", json={"prompt": "a"}).json()["tokens"]
+        body = {"tokens": [*ids, 2], "skip_special_tokens": skips}
+        assert http.post("/detokenize", json=body).json() == {"prompt": text}
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("header", "field", "name"),
@@ -113,7 +135,9 @@ def test_requests_of_one_name_run_beside_each_other(http: httpx.Client) -> None:
 def test_names_that_are_not_plain_are_refused(http: httpx.Client, odd: str) -> None:
     body = {"prompt": "One", "max_tokens": 1, "request_id": odd}
     answer = http.post("/v1/completions", json=body)
-    assert answer.status_code == 400 and answer.json()["error"]["param"] == "request_id"
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["param"] == "request_id"
+    assert error["message"].endswith("1 to 128 visible ASCII characters, without spaces")
 
 
 def chunks(answer: httpx.Response) -> list[dict[str, Any]]:

@@ -102,7 +102,8 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     ),
     (CHAT, {"separate_reasoning": True, "stream_reasoning": False}),
     (CHAT, {"reasoning": {"effort": "high", "enabled": True, "exclude": False}}),
-    (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "a"}}),
+    (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "a", "backend": "xgrammar"}}),
+    (CHAT, {"enable_thinking": False, "thinking": {"type": "disabled"}, "thinking_budget": 5}),
     (RESPONSES, {"include": ["reasoning.encrypted_content"]}),
     (RESPONSES, {"client_metadata": {"turn_id": "t"}}),
     (RESPONSES, {"reasoning": {"effort": "high", "summary": "auto"}}),
@@ -168,6 +169,8 @@ def test_what_is_taken(http, path, given):
         (COMPLETIONS, {"prompt_embeds": "AAAA"}, "prompt_embeds"),
         (COMPLETIONS, {"structural_tag": {}}, "structural_tag"),
         (COMPLETIONS, {"n_predict": 3}, "n_predict"),
+        (COMPLETIONS, {"lora_request": "x"}, "lora_request"),
+        (RESPONSES, {"previous_input_messages": [{"role": "user"}]}, "previous_input_messages"),
     ],
     ids=lambda one: json.dumps(one)[:60],
 )

@@ -164,6 +164,8 @@ def test_calls_come_behind_the_reasoning(client):
         {"reasoning_effort": "none"},
         {"reasoning": {"effort": "none"}},
         {"reasoning": {}, "reasoning_effort": "none"},
+        {"enable_thinking": False},
+        {"thinking": {"type": "disabled"}},
     ],
 )
 def test_none_switches_it_off(client, said):

@@ -18,8 +18,13 @@ from specguide.guide import Guide
 from specguide.server.apis.anthropic_input import template_choice, template_messages, template_tools
 from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_aborted
 from specguide.server.bodies import fields
-from specguide.server.bodies.base_body import Body
-from specguide.server.bodies.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
+from specguide.server.bodies.shared_fields import (
+    GeneratingBody,
+    TemplateFields,
+    Thinking,
+    TurnFields,
+    Values,
+)
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.conversation import conversation_task, num_prompt_tokens
@@ -45,15 +50,6 @@ class Refused(BaseModel):
 
     type: Literal["error"]
     error: dict[str, str]
-
-
-class Thinking(Body):
-    """Whether the model reasons, and how long. display: has no effect, reasoning is always
-    returned"""
-
-    type: Literal["enabled", "adaptive", "disabled"]
-    budget_tokens: int | None = Field(None, ge=1)
-    display: str | None = None
 
 
 class ConversationFields(GeneratingBody, TemplateFields):

@@ -171,4 +171,5 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
 
 def _detokenized(backend: Backend, body: DetokenizeRequest) -> dict[str, Any]:
     backend.check_model(body.model)
-    return {"prompt": backend.text_of(body.tokens, "tokens")}
+    skips = body.skip_special_tokens
+    return {"prompt": backend.text_of(body.tokens, "tokens", skip_special_tokens=skips)}

@@ -79,7 +79,10 @@ _GENERATING: Final[Table] = {
     ),
     "routed_experts_prompt_start": NoEffect("the routed experts are not returned"),
     "return_cached_tokens_details": NoEffect("usage always has cached_tokens"),
-    "data_parallel_rank": NoEffect("the server chooses the replica of each request"),
+    **dict.fromkeys(
+        ("data_parallel_rank", "routed_dp_rank"),
+        NoEffect("the server chooses the replica of each request"),
+    ),
     "guided_decoding_backend": NoEffect("all backends enforce the same grammar"),
     "return_token_offsets": NoEffect("prompts are not rendered for clients"),
     "separate_reasoning": Refused(
@@ -111,7 +114,10 @@ _GENERATING: Final[Table] = {
     "guided_whitespace_pattern": Refused(_WHITESPACE),
     "stop_regex": Refused("use stop, or a regex that the whole output matches"),
     "no_stop_trim": Refused("use include_stop_str_in_output", (False,)),
-    "lora_path": Refused("this server has no LoRA adapters: leave it out"),
+    **dict.fromkeys(
+        ("lora_path", "lora_request", "lora"),
+        Refused("this server has no LoRA adapters: leave it out"),
+    ),
     "grammar": Refused("use guided_grammar, guided_regex or guided_json", ("",)),
     "structural_tag": Refused("use structured_outputs.structural_tag"),
     "nvext": Refused(_WITHIN, ({},)),
@@ -172,6 +178,8 @@ RESPONSES: Final[Table] = {
     "add_generation_prompt": Refused("this API always begins a new answer: leave it out", (True,)),
     "truncate_prompt_tokens": Refused("a conversation is never truncated: send a shorter one"),
     "truncation_side": NoEffect("a conversation is never truncated"),
+    "previous_input_messages": Refused(_WHOLE, ([],)),
+    "enable_response_messages": Refused(_HIDDEN, (False,)),
     "request_id": _NAMES,
     "client_metadata": _STORED,
     "access_programs": _ONE_TIER,
@@ -207,6 +215,7 @@ TEXT: Final[Table] = {"verbosity": _NO_DIAL}
 
 STRUCTURED_OUTPUTS: Final[Table] = {
     "disable_fallback": NoEffect("a guide that cannot be enforced is always refused"),
+    "backend": NoEffect("all backends enforce the same grammar"),
     "disable_any_whitespace": Refused(_WHITESPACE, (False,)),
     "whitespace_pattern": Refused(_WHITESPACE),
 }

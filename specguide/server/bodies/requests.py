@@ -168,7 +168,8 @@ class TokenizeRequest(ContinuedFields):
 
 
 class DetokenizeRequest(Body):
-    """/detokenize"""
+    """/detokenize. skip_special_tokens: leave special tokens out, else they are named"""
 
     model: str | None = None
     tokens: Values[int]
+    skip_special_tokens: bool = False

@@ -234,6 +234,15 @@ class ReasoningConfig(Body):
     context: str | None = None
 
 
+class Thinking(Body):
+    """Whether the model reasons, and how long. display: has no effect, reasoning is always
+    returned"""
+
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: int | None = Field(None, ge=1)
+    display: str | None = None
+
+
 class TurnFields(TemplateFields, SamplingFields):
     """The fields that the endpoints for conversations have in common.
 
@@ -242,6 +251,8 @@ class TurnFields(TemplateFields, SamplingFields):
                            answers
     max_reasoning_tokens:  number of tokens after which reasoning has to end
     thinking_token_budget: the same, by vLLM's name; -1: no bound
+    thinking_budget:       the same, by Qwen's name; thinking.budget_tokens: by Anthropic's
+    enable_thinking, thinking: Qwen's and Anthropic's switch, where no effort is given
     include_reasoning:     return the reasoning; else ids and scores of its tokens are left out, too
     """
 
@@ -253,22 +264,34 @@ class TurnFields(TemplateFields, SamplingFields):
     reasoning_effort: str | None = None
     max_reasoning_tokens: int | None = Field(None, ge=0)
     thinking_token_budget: int | None = Field(None, ge=-1)
+    thinking_budget: int | None = Field(None, ge=0)
+    thinking: Thinking | None = None
+    enable_thinking: bool | None = None
     include_reasoning: bool = True
 
     def reasoning_bound(self) -> int | None:
         """Number of tokens after which reasoning has to end; None: no bound."""
-        if self.max_reasoning_tokens is not None:
-            return self.max_reasoning_tokens
-        return None if self.thinking_token_budget == -1 else self.thinking_token_budget
+        budget = None if self.thinking is None else self.thinking.budget_tokens
+        bounds = (self.max_reasoning_tokens, self.thinking_token_budget, self.thinking_budget)
+        bound = next((one for one in (*bounds, budget) if one is not None), None)
+        return None if bound == -1 else bound
 
     def effort(self) -> str | None:
         """How much the model should reason before it answers; None: the model's default."""
         said = self._said_effort()
-        return self.reasoning_effort if said is None else said
+        effort = self.reasoning_effort if said is None else said
+        return self._switched() if effort is None else effort
 
     def effort_field(self) -> str:
         """The field that has the effort."""
         return "reasoning_effort" if self._said_effort() is None else "reasoning.effort"
+
+    def _switched(self) -> str | None:
+        """The effort that a switch stands for; None where it is left to the model."""
+        kind = None if self.thinking is None else self.thinking.type
+        if self.enable_thinking is False or kind == "disabled":
+            return "none"
+        return "medium" if self.enable_thinking or kind == "enabled" else None
 
     def _said_effort(self) -> str | None:
         return None if self.reasoning is None else self.reasoning.effort

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import Request
-from pydantic import StringConstraints
+from pydantic import StringConstraints, ValidationError, WrapValidator
+from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.request import EXTERNAL_ID
 
 _MOST_CHARS = 128
-RequestId = Annotated[str, StringConstraints(pattern=f"^[!-~]{{1,{_MOST_CHARS}}}$")]
+_VALID = StringConstraints(pattern=f"^[!-~]{{1,{_MOST_CHARS}}}$")
+
+
+def _checked(name: Any, validate: Callable[[Any], str]) -> str:
+    try:
+        return validate(name)
+    except ValidationError:
+        words = "Input should be 1 to {most} visible ASCII characters, without spaces"
+        raise PydanticCustomError("request_id", words, {"most": _MOST_CHARS}) from None
+
+
+RequestId = Annotated[str, _VALID, WrapValidator(_checked)]
 """A request's name in its body: visible ASCII characters, of limited number."""
 REQUEST_ID = "x-request-id"
 
