@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from fastapi import Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from starlette.types import Receive, Scope, Send
 
+from specguide.server.apis.event_stream import EventStream
 from specguide.server.bodies.ignored import ignored_header
 from specguide.server.bodies.shared_fields import GeneratingBody
 from specguide.server.http.clients import client_of
@@ -154,33 +154,9 @@ class Api(Generic[B]):
         if body.stream:
             beginning = asyncio.ensure_future(streamed())
             await asyncio.sleep(0)  # the engine has it before the answer is made ready
-            return EventStream(beginning, {**STREAM_HEADERS, **headers})
+            failed = self.passed_stream().end
+            return EventStream(beginning, {**STREAM_HEADERS, **headers}, failed)
         return JSONResponse(await unless_left(request, whole()), headers=headers)
-
-
-class EventStream(StreamingResponse):
-    """Server-sent events. Nothing is sent before the first event exists: an error until then is
-    raised, and gets its own status."""
-
-    media_type = "text/event-stream"
-
-    def __init__(
-        self, beginning: asyncio.Future[AsyncIterator[bytes]], headers: dict[str, str]
-    ) -> None:
-        super().__init__((), headers=headers)
-        self._beginning, self._has_begun = beginning, False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError, which nobody reads, where the client leaves before the first event."""
-        await super().__call__(scope, receive, send)
-        if not self._has_begun:
-            raise ApiError.client_left()
-
-    async def stream_response(self, send: Send) -> None:
-        """See StreamingResponse."""
-        self.body_iterator = await self._beginning
-        self._has_begun = True
-        await super().stream_response(send)
 
 
 def check_not_aborted(end: End) -> None:

@@ -23,7 +23,8 @@ class PassedResponse(PassedStream):
         self._last = b""
 
     def take(self, piece: bytes) -> None:
-        self._last = piece
+        if b"data: " in piece:  # not a comment
+            self._last = piece
         if any(line in piece for line in _KEPT):
             self._kept.append(piece)
 
