@@ -128,5 +128,5 @@ def test_an_answer_without_tools_is_for_all(name, has_tools, is_continued, end):
     plan = ReasoningPlan(None, has_tools=has_tools)
     said = [{"role": "assistant" if is_continued else "user", "content": "Weather >>>"}]
     conversation = Conversation("messages", said, is_continued)
-    token_ids = _prompt(backend, TemplateFields(), conversation, plan, None, None)
+    token_ids = _prompt(backend, TemplateFields(), conversation, plan, None, None, 100)
     assert tokenizer.decode(token_ids, skip_special_tokens=False).endswith(end)
