@@ -22,6 +22,7 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_spec, create_backend
+from specguide.guided.compile import GrammarCompiler
 from specguide.guided.known.items import KnownItems
 from specguide.guided.schema.json_values import value_key
 from specguide.guided.schema.places.distinct import distinct_places
@@ -383,3 +384,16 @@ def test_listed_arrays_with_equal_items_are_refused_in_the_place_of_distinct_one
     schema = {"anyOf": [arrays({"type": "string"}), {"enum": [[1, 2], [1, 1], [3]]}]}
     with pytest.raises(UnsupportedGuide, match="lists an array with equal items in its place"):
         guarded("llguidance", schema)
+
+
+def test_definitions_are_kept_that_only_what_holds_beside_a_reference_leads_to():
+    items = {
+        "$ref": "#/$defs/b",
+        "if": {"maximum": 1.5},
+        "then": {"uniqueItems": True},
+        "else": {"$ref": "#/$defs/a"},
+    }
+    integers = {"items": {"type": "integer"}, "minItems": 2}
+    schema = {"items": items, "$defs": {"a": {"minItems": 1}, "b": integers}}
+    grammar = GrammarCompiler(VOCABULARY, GuideConfig()).compile(Guide(json_schema=schema))
+    assert takes(grammar, "[2,[1,3]]") and not takes(grammar, "[[1,1]]")

@@ -284,6 +284,7 @@ def test_too_few_tokens_for_distinct_items_are_refused(auto):
         {"type": "number", "multipleOf": 60, "maximum": -0.5},
         {"type": "number", "multipleOf": 2.25, "minimum": -3},
         {"type": ["number", "null"], "multipleOf": 0.3},
+        {"type": "number", "multipleOf": 1.5, "exclusiveMinimum": 1, "exclusiveMaximum": 2},
         {"allOf": [{"type": "integer", "multipleOf": 10}, {"multipleOf": 12}]},
     ],
 )

@@ -105,6 +105,8 @@ def with_remainders(
 ) -> Automaton | None:
     """The automaton of those numerals whose number has a remainder for which `may_be` is true; None
     where it has too many states. Signs and points do not change the remainder."""
+    if numerals.is_empty:
+        return numerals
     steps = _steps(numerals)
     reached = _reached(steps, modulus, most_states)
     if reached is None:

@@ -197,10 +197,9 @@ def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
         if isinstance(core, bool) or id(core) in seen:
             continue
         seen.add(id(core))
-        if core.ref is None:
-            parts = (*core.all_of, *children(core))
-            todo += [child for child in parts if id(child) not in seen]
-        elif core.ref not in reached:
+        parts = (*core.all_of, *children(core))
+        todo += [child for child in parts if id(child) not in seen]
+        if core.ref is not None and core.ref not in reached:
             reached[core.ref] = definitions[core.ref]
             todo.append(definitions[core.ref])
     return reached
