@@ -94,6 +94,11 @@ def test_digits_of_other_scripts_come_twice_in_some_dialect() -> None:
     assert outer.matches("11") and not outer.matches("12") and outer.matches("٣٣")
 
 
+def test_a_backslash_before_a_digit_refers_to_no_group() -> None:
+    assert parse(r"([A-Z]):\\1") == parse(r"[A-Z]:\\1")
+    assert parse(r"(a)\b\\k<x>") == parse(r"a\b\\k<x>")
+
+
 @pytest.mark.parametrize(
     ("pattern", "feature"),
     [

@@ -42,6 +42,12 @@ def test_a_bracket_first_in_a_class_needs_a_backslash(pattern: str) -> None:
         parse(pattern)
 
 
+@pytest.mark.parametrize("pattern", ["(?s){0}a", "(a)(?i)*b"])
+def test_a_flag_cannot_be_repeated(pattern: str) -> None:
+    with pytest.raises(RegexError, match="a flag, which cannot be repeated"):
+        parse(pattern)
+
+
 REFUSED = (
     ("^(?:b(?=ba))*$", "lookahead or lookbehind inside a repetition"),
     ("^(?:b(?!ba))*$", "lookahead or lookbehind inside a repetition"),

@@ -80,18 +80,19 @@ def parse(text: str) -> Regex:
     node = parser.alternatives(0)
     if not parser.at_end():
         raise parser.malformed("unmatched ')'")
-    return spelled_out(node, parser.referred) if parser.referred else node
+    return spelled_out(node, parser.referred) if parser.keeps_groups else node
 
 
 class _Parser(Reader):
-    """referred: numbers of the groups to which something refers"""
+    """referred:     numbers of the groups to which something refers
+    keeps_groups: whether its trees have groups, since something may refer to them"""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.referred = set[int]()
         self._num_groups = 0
         self._closed = dict[str, int]()  # numbers of closed groups, by number and by name
-        self._keeps_groups = any(sign in text for sign in _REFERENCES)
+        self.keeps_groups = any(sign in text for sign in _REFERENCES)
 
     def alternatives(self, depth: int) -> Regex:
         if depth > MAX_NESTING:
@@ -217,7 +218,7 @@ class _Parser(Reader):
             self._closed[str(number)] = number
         if name is not None:
             self._closed[name] = _AMBIGUOUS if name in self._closed else number
-        return Group(node, number) if self._keeps_groups else node
+        return Group(node, number) if self.keeps_groups else node
 
     def name(self, end: str) -> str:
         """A name; its end is read, too."""
@@ -251,6 +252,8 @@ class _Parser(Reader):
         if self.peek() not in (":", ")"):
             raise self.unsupported("a flag other than i and s")
         if self.take() == ")":  # they apply up to the end of the group around them
+            if self.bounds() is not None:
+                raise self.malformed("a flag, which cannot be repeated,")
             return EMPTY
         node = self.inside(depth)
         self.flags = outside
