@@ -23,6 +23,7 @@ from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.places.distinct import distinct_places
 
 ABLE = backend_spec("llguidance").enforced().with_guard()
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 PARTS: tuple[dict[str, Any], ...] = (
     {"prefixItems": [INTEGER]},
@@ -104,6 +105,21 @@ def test_what_is_taken_is_valid(compiler, seed):
             {"contains": {"const": 1}, "minContains": 1, "maxContains": 2},
             ([1], [2, 1], [1, 1], [1, 2, 1, 2]),
             ([2], [1, 1, 1]),
+        ),
+        (
+            {**DRAFT_7, "contains": {"const": 1}, "minContains": 0},
+            ([1], [2, 1]),
+            ([], [2]),
+        ),
+        (
+            {**DRAFT_7, "not": {"contains": {"const": 1}, "minContains": 0}},
+            ([], [2]),
+            ([1], [2, 1]),
+        ),
+        (
+            {**DRAFT_7, "enum": [[], [1]], "not": {"contains": {"const": 1}, "minContains": 2}},
+            ([],),
+            ([1],),
         ),
         (
             {"prefixItems": [{"enum": [1, 2]}] * 2, "uniqueItems": True},

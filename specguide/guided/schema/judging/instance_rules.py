@@ -103,11 +103,12 @@ def _items(question: Question) -> Iterator[Answer]:
 
 
 def _contains(question: Question) -> Answer:
-    schema = question.schema
-    if "contains" not in schema or question.judge.document.draft == 4:
+    schema, draft = question.schema, question.judge.document.draft
+    if "contains" not in schema or draft == 4:
         return True
     answers = [question.asks_of(item, schema["contains"], "contains") for item in question.value]
-    return num_hold(answers, schema.get("minContains", 1), schema.get("maxContains", len(answers)))
+    counts = schema if draft >= 2019 else {}
+    return num_hold(answers, counts.get("minContains", 1), counts.get("maxContains", len(answers)))
 
 
 def _object(question: Question) -> Answer:

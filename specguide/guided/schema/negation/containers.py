@@ -94,7 +94,7 @@ def _items(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iter
 
 
 def _contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    if schema.get("minContains", 1) >= 1:
+    if negation.document.draft < 2019 or schema.get("minContains", 1) >= 1:
         yield OnlyItems(place.path, negation.failure(schema["contains"], place / "contains"))
 
 
