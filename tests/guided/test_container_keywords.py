@@ -149,6 +149,8 @@ def test_arrays_are_taken_wherever_what_is_asked_stands(compiler, schema, valid,
         ),
         ({"pattern": "^a", "minLength": 2, "maxLength": 3}, ("ab", "abc"), ("a", "abcd", "bc")),
         ({"allOf": [{"pattern": "^a"}, {"not": {"pattern": "z"}}]}, ("a", "ay"), ("az", "b")),
+        ({"minLength": 2, "maxLength": 1}, (), ("", "a", "ab")),
+        ({"minLength": 3, "maxLength": 1, "pattern": "^a"}, (), ("a", "ab", "abc")),
     ],
 )
 def test_names_of_several_conditions_meet_all(compiler, names, valid, invalid):

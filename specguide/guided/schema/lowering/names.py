@@ -225,7 +225,10 @@ def _conjuncts_of_name(core: Node, place: Place) -> Iterator[Regex]:
     strings = core.kinds.strings
     if strings.pattern is not None:
         yield read_pattern(strings.pattern, "propertyNames", place.path)
-    if strings.min_length or strings.max_length is not None:
-        yield Repeat(ANY_CHAR, strings.min_length or 0, strings.max_length)
+    least, most = strings.min_length or 0, strings.max_length
+    if most is not None and least > most:
+        yield NOTHING
+    elif least or most is not None:
+        yield Repeat(ANY_CHAR, least, most)
     for part in core.all_of:
         yield _name_node(part, place)
