@@ -46,6 +46,17 @@ def test_a_condition_that_cannot_be_failed_leaves_what_holds_either_way() -> Non
     assert unmet == {"allOf": [{"minimum": 1}, {"maximum": 5}]}
 
 
+def test_a_condition_without_then_and_else_asks_nothing() -> None:
+    assert plain(lowered({"if": {"propertyNames": {"enum": ["a"]}}})) == {}
+    assert plain(lowered({"if": {"format": "idn-email"}, "then": True})) == {}
+
+
+def test_a_bound_that_draft_4_excludes_fails_itself() -> None:
+    negated = {"minimum": 0, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": True}
+    core = plain(lowered({"$schema": "http://json-schema.org/draft-04/schema#", "not": negated}))
+    assert [number for number in range(-1, 7) if is_valid(core, number)] == [-1, 0, 5, 6]
+
+
 def test_a_branch_of_one_of_has_the_failures_of_its_rivals_alone() -> None:
     schema = {"oneOf": [{"minimum": 3}, {"maximum": 5}, {"enum": [True]}, {"enum": [False]}]}
     choice = form(schema, "oneOf")

@@ -6,6 +6,7 @@ What the core cannot express of a form is left out; if nothing else is left, the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -128,9 +129,12 @@ def _constrains_more_than_types(option: Core) -> bool:
 
 
 def _conditional(lowering: Lowering, form: Conditional) -> Core:
-    condition, then, otherwise = (
-        lower_form(lowering, part) for part in (form.condition, form.then, form.otherwise)
-    )
+    then, otherwise = (lower_form(lowering, part) for part in (form.then, form.otherwise))
+    if then is True and otherwise is True:
+        with suppress(UnsupportedGuide):  # it asks nothing, but may be malformed
+            lower_form(lowering, form.condition)
+        return True
+    condition = lower_form(lowering, form.condition)
     try:
         unmet = all_of(form.path, [lower_form(lowering, form.failed), otherwise])
     except UnsupportedGuide:

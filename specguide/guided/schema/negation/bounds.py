@@ -29,10 +29,16 @@ _BEYOND: dict[str, Callable[[Number], Numbers]] = {
 """Keyword → the numbers beyond its bound."""
 
 
+_EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+
+
 def _numeric(keyword: str) -> Rule:
+    exclusive = _EXCLUSIVE.get(keyword, keyword)
+
     def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         if not isinstance(schema[keyword], bool):
-            yield numbers(place.path, _BEYOND[keyword](schema[keyword]))
+            bound = exclusive if schema.get(exclusive) is True else keyword  # as in draft 4
+            yield numbers(place.path, _BEYOND[bound](schema[keyword]))
 
     return rule
 
