@@ -103,6 +103,13 @@ def test_with_few_ways_to_fail_there_are_fewer_instances_but_no_other() -> None:
     assert {"kind1": "ab"} in taken and {"kind0": "ab", "a": 1} in taken
 
 
+def test_a_way_that_is_not_enforced_is_left_out_alone() -> None:
+    negated = {"type": "object", "minProperties": 1, "maxProperties": 1}
+    grammar = compiler().compile(Guide(json_schema={"not": negated}))
+    assert all(takes(grammar, text) for text in ("true", "[]", "{}"))
+    assert not takes(grammar, '{"a": 1}')
+
+
 def test_branches_with_many_ways_to_fail_compile() -> None:
     schema = wide(12)
     grammar = compiler().compile(Guide(json_schema=schema))

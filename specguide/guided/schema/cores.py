@@ -10,6 +10,7 @@ from specguide.guided.schema.core.capabilities import Capabilities
 from specguide.guided.schema.core.enforce import unenforced
 from specguide.guided.schema.core.keywords import weight
 from specguide.guided.schema.core.nodes import CoreSchema, refuse
+from specguide.guided.schema.core.told_ways import with_told_ways
 from specguide.guided.schema.document.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.lowering.lower import lower
@@ -66,6 +67,19 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
             raise error from None
 
 
+def _merged(core: CoreSchema, most_ways: int | None, able: Capabilities) -> CoreSchema:
+    """The merged core. With all ways to fail it is without those that are not enforced, where one
+    of them is there."""
+    found = prune(merge(core, most_ways))
+    spend(weight(found))
+    if most_ways is None and next(unenforced(found, able), None) is not None:
+        told = with_told_ways(core, able)
+        if told != core:
+            found = prune(merge(told))
+            spend(weight(found))
+    return found
+
+
 def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:
     """Yields those of the core and the merged cores, with fewer and fewer ways to fail, that the
     backend enforces. Raises UnsupportedGuide for none, NoInstance where there is no instance."""
@@ -77,8 +91,7 @@ def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Itera
     for most_ways, num_steps in _TRIALS:
         try:
             with at_most(num_steps):
-                other = prune(merge(core, most_ways))
-            spend(weight(other))
+                other = _merged(core, most_ways, able)
             if other not in merged and next(unenforced(other, able), None) is None:
                 merged.append(other)
                 yield other

@@ -264,6 +264,13 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
     return Node(path, all_of=left)
 
 
+def says_more_than_types(core: Core) -> bool:
+    """Whether a node asks something of values but their type, or takes all of them."""
+    if isinstance(core, bool):
+        return core
+    return core != Node(core.path, Kinds(types=core.kinds.types)) or core.kinds == ANYTHING
+
+
 def shared_parts(core: Core) -> tuple[int, int, str | None] | None:
     """Returns the identities of a node's parts, without its path: nodes with equal ones allow the
     same values, as long as they live. None for a boolean, and for a node with `any_of` or

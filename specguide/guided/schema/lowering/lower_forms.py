@@ -17,10 +17,8 @@ from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import Regex, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.core.nodes import (
-    ANYTHING,
     Arrays,
     Core,
-    Kinds,
     Node,
     Objects,
     Strings,
@@ -29,6 +27,7 @@ from specguide.guided.schema.core.nodes import (
     arrays,
     objects,
     refuse,
+    says_more_than_types,
     strings,
 )
 from specguide.guided.schema.core.other_words import pattern_beside
@@ -116,16 +115,10 @@ def _failure(lowering: Lowering, failure: Failure) -> Core:
                     options.append(lower_form(lowering, form))
         except UnsupportedGuide as error:
             left_out.append(error)
-    if left_out and not any(map(_constrains_more_than_types, options)):
+    if left_out and not any(map(says_more_than_types, options)):
         raise left_out[0]
     core = any_of(failure.path, options)
     return replace(core, is_failure=True) if isinstance(core, Node) and core.any_of else core
-
-
-def _constrains_more_than_types(option: Core) -> bool:
-    if isinstance(option, bool):
-        return option
-    return option != Node(option.path, Kinds(types=option.kinds.types)) or option.kinds == ANYTHING
 
 
 def _conditional(lowering: Lowering, form: Conditional) -> Core:
