@@ -8,9 +8,9 @@ from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 from specguide.guided.budget import at_most, spend
 from specguide.guided.schema.core.capabilities import Capabilities
 from specguide.guided.schema.core.enforce import unenforced
+from specguide.guided.schema.core.enforced_ways import with_enforced_ways
 from specguide.guided.schema.core.keywords import weight
 from specguide.guided.schema.core.nodes import CoreSchema, refuse
-from specguide.guided.schema.core.told_ways import with_told_ways
 from specguide.guided.schema.document.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.lowering.lower import lower
@@ -68,16 +68,16 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
 
 
 def _merged(core: CoreSchema, most_ways: int | None, able: Capabilities) -> CoreSchema:
-    """The merged core. With all ways to fail it is without those that are not enforced, where one
-    of them is there."""
-    found = prune(merge(core, most_ways))
-    spend(weight(found))
-    if most_ways is None and next(unenforced(found, able), None) is not None:
-        told = with_told_ways(core, able)
-        if told != core:
-            found = prune(merge(told))
-            spend(weight(found))
-    return found
+    """The merged core. Where it has all ways to fail, and the backend does not enforce it, it is
+    merged again without the ways that the backend does not enforce."""
+    merged = prune(merge(core, most_ways))
+    spend(weight(merged))
+    if most_ways is None and next(unenforced(merged, able), None) is not None:
+        narrower = with_enforced_ways(core, able)
+        if narrower != core:
+            merged = prune(merge(narrower))
+            spend(weight(merged))
+    return merged
 
 
 def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:

@@ -264,7 +264,7 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
     return Node(path, all_of=left)
 
 
-def says_more_than_types(core: Core) -> bool:
+def constrains_more_than_types(core: Core) -> bool:
     """Whether a node asks something of values but their type, or takes all of them."""
     if isinstance(core, bool):
         return core

@@ -25,9 +25,9 @@ from specguide.guided.schema.core.nodes import (
     all_of,
     any_of,
     arrays,
+    constrains_more_than_types,
     objects,
     refuse,
-    says_more_than_types,
     strings,
 )
 from specguide.guided.schema.core.other_words import pattern_beside
@@ -115,7 +115,7 @@ def _failure(lowering: Lowering, failure: Failure) -> Core:
                     options.append(lower_form(lowering, form))
         except UnsupportedGuide as error:
             left_out.append(error)
-    if left_out and not any(map(says_more_than_types, options)):
+    if left_out and not any(map(constrains_more_than_types, options)):
         raise left_out[0]
     core = any_of(failure.path, options)
     return replace(core, is_failure=True) if isinstance(core, Node) and core.any_of else core
