@@ -7,14 +7,13 @@ With --check nothing is written: it exits with 1 where the page is not what the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS_DIR
+from benchmarks.common import RESULTS_DIR, argument_parser
 
 ROOT = RESULTS_DIR.parent.parent
 PAGE = "docs/acceptance.md"
@@ -184,9 +183,7 @@ def _table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
 
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
     """Write, or check, what the records under `root` give."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 where the page is stale"
     )

@@ -14,7 +14,6 @@ share, the time is that of the thread which runs the models. Prints a table, the
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -28,7 +27,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.baselines import ForcedAcceptance
-from benchmarks.common import emit, facts_of
+from benchmarks.common import argument_parser, emit, facts_of
 from benchmarks.models.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
@@ -257,9 +256,7 @@ def told(rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--batches", default="1,4")
     parser.add_argument("--texts", default=",".join(TEXTS), help="comma-separated")
     parser.add_argument("--rounds", type=int, default=7)

@@ -13,7 +13,6 @@ Prints a table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 
 from benchmarks import common
+from benchmarks.common import argument_parser
 from benchmarks.gpu.timing import require_gpus
 from benchmarks.soaks.spinners import Spinners
 from specguide import native
@@ -240,9 +240,7 @@ def measure(
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     require_gpus()

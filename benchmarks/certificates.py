@@ -11,7 +11,6 @@ error was proven.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from benchmarks.common import RESULTS_DIR, data_path, emit, read_jsonl
+from benchmarks.common import RESULTS_DIR, argument_parser, data_path, emit, read_jsonl
 from specguide.bench.certificate.certify import Certificate, certify
 from specguide.bench.certificate.report import page, totals
 from specguide.bench.config import CertifyConfig
@@ -89,9 +88,7 @@ def measured(compiler: BackendCompiler, cases: list[Case], config: CertifyConfig
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--limit", type=int, default=300, help="schemas of each set")
     parser.add_argument("--full", action="store_true", help="all schemas")
     parser.add_argument("--masks", type=int, default=40, help="of each schema, at most")

@@ -1,7 +1,9 @@
-"""Owns what every benchmark shares: finding data, printing one JSON line and keeping it."""
+"""Owns what every benchmark shares: its help, finding data, printing one JSON line and keeping
+it."""
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import sys
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
     from specguide.models import Decoder
 
 RESULTS_DIR = Path(__file__).parent / "results"
+
+
+def argument_parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser whose help begins with `doc`, a module's docstring, as it stands."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def data_path(*parts: str) -> Path:

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS_DIR, data_path, emit, read_jsonl
+from benchmarks.common import RESULTS_DIR, argument_parser, data_path, emit, read_jsonl
 from benchmarks.guides.real_text import load_vocabulary
 from specguide.bench.conformance import BackendCompiler, SchemaCompiler, Trial
 from specguide.bench.conformance_cases import Case, with_draft
@@ -96,9 +96,7 @@ def compiler(backend: str, vocabulary: Vocabulary, key_order: str) -> SchemaComp
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(backend_choices()))
     parser.add_argument("--limit", type=int, help="only so many schemas, a sample of all sets")
     parser.add_argument("--draws", type=int, default=4, help="random texts a schema")

@@ -13,7 +13,6 @@ table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.tasks import fresh_tasks, prompt_of
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
@@ -142,9 +141,7 @@ def compare(
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--samples", type=int, default=20, help="tasks of each of the ten groups")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=256)

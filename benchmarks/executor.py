@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.real_text import VOCAB_SIZE, Case, load_cases, load_vocabulary
 from benchmarks.guides.script import NUM_DRAFTS, NUM_NODES, Script, started, write_script
 from specguide import GuideConfig, native
@@ -174,9 +174,7 @@ def measure(
 
 def parsed_arguments() -> argparse.Namespace:
     """What the command line says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16, 128])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--iterations", type=int, default=40)

@@ -13,7 +13,6 @@ specguide/kernels/triton/linear_float8.py). Prints a table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.timing import DEVICE, Call, Make, copy_bandwidth, measure, require_gpus
 from benchmarks.kernel_cases.float8 import DTYPE, inputs_of
 from benchmarks.kernel_cases.shapes import HIDDEN, INTERMEDIATE, NUM_LAYERS, PRODUCT_SHAPES
@@ -202,9 +201,7 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
     parser.add_argument("--shapes", default=",".join(PRODUCT_SHAPES), help="comma-separated")
     parser.add_argument("--ways", default="", help="those that begin so, comma-separated")

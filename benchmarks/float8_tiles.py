@@ -10,14 +10,13 @@ product and number of rows, the fastest tiles, in microseconds, then one JSON li
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product as crossed
 
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.timing import require_gpus
 from benchmarks.kernel_cases.float8 import DTYPE, Inputs, inputs_of
 from benchmarks.kernel_cases.shapes import PRODUCT_SHAPES
@@ -82,9 +81,7 @@ class Float8Case:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", default="4,64", help="comma-separated")
     parser.add_argument("--products", default=",".join(PRODUCT_SHAPES), help="comma-separated")
     args = parser.parse_args()

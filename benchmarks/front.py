@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.services.front_kinds import KINDS, Kind
 from benchmarks.services.paced_engine import PACE
 from benchmarks.services.process import CORE, FRONT, cpu_s
@@ -150,9 +150,7 @@ def measure(kind: str, args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--fronts", type=int, default=1)
     parser.add_argument("--clients", type=int, default=256)

@@ -10,7 +10,6 @@ them slower. Prints one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import json
 import pstats
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.soaks.jobs import Job, lists, params_of
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine import Engine
@@ -97,9 +96,7 @@ def costs(engine: Engine, num_iterations: int, most: int = 12) -> dict[str, floa
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--batches", default="1,4,16")
     parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--no-save", action="store_true")

@@ -36,7 +36,7 @@ from benchmarks.attacks.bodies import (
 from benchmarks.attacks.kinds import Attack, kinds
 from benchmarks.attacks.neighbour import Neighbour, latency
 from benchmarks.attacks.server import LONGEST_END_S, Server
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 
 
 def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
@@ -135,9 +135,7 @@ def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each kind")
     parser.add_argument(
         "--after-s", type=float, default=10.0, help="that the neighbour goes on after each kind"

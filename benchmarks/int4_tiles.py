@@ -10,7 +10,6 @@ and number of rows, the fastest tiles, in microseconds, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product as crossed
@@ -18,7 +17,7 @@ from itertools import product as crossed
 import torch
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.timing import DEVICE, require_gpus
 from benchmarks.kernel_cases.int4 import PRODUCTS, Product, matrix_of, num_bytes
 from benchmarks.kernel_cases.tiles import measured
@@ -95,9 +94,7 @@ class Int4Case:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", default="4,16,64,256", help="comma-separated")
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")

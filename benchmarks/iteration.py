@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.clock import GpuClock
 from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus
 from benchmarks.iterations.figures import (
@@ -170,9 +170,7 @@ def print_kernels(case: Run, num_iterations: int = 4) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--batches", default="1,4,16,64,128")
     parser.add_argument(
         "--modes",

@@ -13,7 +13,6 @@ exits with 1 where an invalid instance was taken.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from typing import Any
 
 from jsonschema_specifications import REGISTRY
 
-from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from specguide.bench.conformance_cases import with_draft
 from specguide.bench.instances import BYTES, takes_any, takes_in_some_order
 from specguide.config import GuideConfig
@@ -85,9 +84,7 @@ def _outcome(found: CompiledGrammar | SpecguideError, schema: Any, test: dict[st
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--remotes", type=Path, help="the suite's folder of that name")
     parser.add_argument("--draft", choices=DRAFTS, nargs="+", default=list(DRAFTS))
     args = parser.parse_args()

@@ -11,7 +11,6 @@ same device. Where there is another way to the same result, its time is taken on
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks import common
+from benchmarks.common import argument_parser
 from benchmarks.gpu.timing import Make, copy_bandwidth, measure, require_gpus
 from benchmarks.kernel_cases.checks import check
 from benchmarks.kernel_cases.experts import EXPERTS, experts
@@ -171,9 +171,7 @@ def row_of(case: Case, bandwidth: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--only", default="", help="kernels whose names contain one of these, comma-separated"
     )

@@ -11,14 +11,13 @@ clock say as much of a machine with other work.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections import Counter
 from functools import partial
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.services.checked_clients import CheckedClients, is_ready, references
 from benchmarks.services.process import CORE, ServiceProcess, cpu_s, num_in_group, wait_for
 
@@ -102,9 +101,7 @@ def is_good(result: dict[str, Any], times: int, num_clients: int) -> bool:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--no-save", action="store_true")

@@ -9,7 +9,6 @@ cache. Prints a table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from itertools import cycle
 from statistics import median
@@ -19,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.timing import CACHE_BYTES, DEVICE, measure, require_gpus
 from benchmarks.kernel_cases.shapes import PRODUCT_SHAPES
 from specguide import kernels
@@ -62,9 +61,7 @@ def measured(num_rows: int, name: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()

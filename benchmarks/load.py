@@ -12,11 +12,10 @@ Prints a table, then one JSON line. Against a server that runs already, also ano
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import asdict, replace
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.services.process import ServiceProcess
 from specguide.bench.config import Load, ServerAddress
 from specguide.bench.figures import is_good, table
@@ -29,9 +28,7 @@ _WARM_UP_REQUESTS = 64
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=128)

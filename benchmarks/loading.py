@@ -11,7 +11,6 @@ one JSON line. A folder that is named stays, and is read again where it holds a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -24,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.models.llama_8b import LLAMA_1B, LLAMA_8B, QUANTIZED, TINY
 from specguide.layers.destination import Destination
 from specguide.models import Decoder, config_of
@@ -127,9 +126,7 @@ def warm(files: tuple[Path, ...]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--format", choices=FORMATS, default="fp8")
     parser.add_argument("--model", choices=MODELS, default="8b")
     parser.add_argument("--layers", type=int)

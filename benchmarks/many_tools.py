@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from benchmarks.guides.compile_clock import CompileClock
 from benchmarks.guides.real_text import load_vocabulary
 from specguide.config import GuideConfig
@@ -195,9 +195,7 @@ def run(vocabulary: Vocabulary, args: argparse.Namespace) -> dict[str, dict]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--cases", default=CASES, help="a format or tags, and how many tools")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--isolated", action="store_true", help="compile as a server does")

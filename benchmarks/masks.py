@@ -15,7 +15,6 @@ place too, takes them, fills their rows, and goes back. Prints a table, then one
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections import Counter
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from benchmarks.guides.compile_clock import CompileClock
 from benchmarks.guides.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
@@ -148,9 +147,7 @@ def summary(tally: Tally) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--backends", default=",".join(backend_names()))
     parser.add_argument("--limit", type=int, default=300, help="schemas")
     parser.add_argument("--tokens", type=int, default=300, help="of each instance, at most")

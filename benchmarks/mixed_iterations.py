@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.clock import GpuClock
 from benchmarks.gpu.kernel_families import longest, profiled, shares
 from benchmarks.gpu.timing import ON_A_CPU, mark_of, ms_between, require_gpus
@@ -168,9 +168,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     rows = ",".join(map(str, (*range(64, 1025, 64), *range(1152, 2049, 128))))
     parser.add_argument("--rows", type=_numbers, default=_numbers(rows))
     parser.add_argument("--decoding", type=_numbers, default=[60, 124])

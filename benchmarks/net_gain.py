@@ -13,7 +13,6 @@ Markdown.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS_DIR
+from benchmarks.common import RESULTS_DIR, argument_parser
 
 PLAIN = "plain guided"
 SERIES = {
@@ -161,9 +160,7 @@ def markdown(acceptance: Sequence[Mapping[str, Any]], iteration: Mapping[str, An
 
 def main() -> None:
     """Write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--acceptance",
         type=Path,

@@ -16,7 +16,6 @@ that share memory, which wait for nobody here.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.kernel_families import longest, profiled, shares
 from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus, seconds_each
 from benchmarks.models.by_name import MODELS
@@ -183,9 +182,7 @@ def measured(
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--formats", default="bf16,fp8,int4", help="bf16 or of QUANTIZED")
     parser.add_argument("--passes", default="1x4,16x4,64x4,128x4,1x2048")
     parser.add_argument("--context", type=int, default=350)

@@ -10,12 +10,11 @@ JSON line.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from specguide.config import EngineConfig, SpecConfig
 from specguide.engine import Engine
 from specguide.params import SamplingParams
@@ -50,9 +49,7 @@ def summary(requests: list[Request]) -> dict[str, float]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--shared", type=int, default=1000, help="tokens that the prompts share")
     parser.add_argument("--no-save", action="store_true")

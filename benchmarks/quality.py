@@ -11,7 +11,6 @@ alone differs. Prints a table, then one JSON line. A format is an entry in FORMA
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.tasks import fresh_tasks, prompt_of
 from benchmarks.models.logits import logits_of
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
@@ -95,9 +94,7 @@ def measure(
 
 def main() -> None:
     """Run the benchmark; exits with 1 where a format agrees less than it must."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--formats", default=",".join(FORMATS), help="comma-separated")
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--whole", action="store_true", help="at the prompts' tokens too")

@@ -34,7 +34,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.models.small import save_small
 from benchmarks.services.process import is_alive
 from specguide import LLM, Guide, SamplingParams, SpecConfig
@@ -251,9 +251,7 @@ def measure_beside(args: argparse.Namespace) -> Found:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--iterations", type=int, default=100_000)
     parser.add_argument("--mean-s", type=float, default=4.0, help="between two faults")
     parser.add_argument("--pipeline", action="store_true", help="two stages instead of two ranks")

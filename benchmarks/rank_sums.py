@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.gpu.timing import require_gpus, seconds_each
 from specguide.kernels import add_rms_norm, sum_over_ranks
 from specguide.parallel import OWN_HOST, Meeting, Ranks, connect
@@ -90,9 +90,7 @@ def run(args: argparse.Namespace, ranks: Ranks) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", default="1,4,16,64,256,512,1024")
     parser.add_argument("--dim", type=int, default=4096)
     parser.add_argument("--port", type=int, help="of the first rank, by which the second comes")

@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.walks import PARSERS, VOCABULARY, walk
 from specguide.config import GuideConfig
 from specguide.errors import UserError
@@ -72,9 +72,7 @@ def measured(compiler: GrammarCompiler, args: argparse.Namespace, name: str) -> 
 
 def main() -> None:
     """Run it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--num", type=int, default=1000)
     parser.add_argument("--names", default=",".join(ready_grammars()))
     parser.add_argument("--seed", type=int, default=1)

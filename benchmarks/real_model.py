@@ -9,7 +9,6 @@ Exits with 1 where an output is invalid or differs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import httpx
 import jsonschema
 
+from benchmarks.common import argument_parser
 from benchmarks.services.process import ServiceProcess
 from specguide import LLM, SamplingParams
 from specguide.bench.data_sets import load_tasks
@@ -132,9 +132,7 @@ def check(schema: Any, text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("model", help="GGUF file, or folder of a checkpoint")
     parser.add_argument("--head", type=Path, help="folder of an EAGLE-3 head")
     parser.add_argument("--tasks", type=int, default=3, help="of each built-in set")

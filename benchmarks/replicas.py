@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.simulations.replica_traffic import Sessions
 from benchmarks.simulations.replicas import (
     RESTART_S,
@@ -127,9 +127,7 @@ def print_head(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--replicas", default="8,64,512,4096")
     parser.add_argument("--requests", default="6000,16000,30000,60000")
     parser.add_argument("--rate", type=float, default=12.0)

@@ -9,12 +9,11 @@ or the plot is not what the records give. Drawing needs matplotlib, the extra "p
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.common import RESULTS_DIR
+from benchmarks.common import RESULTS_DIR, argument_parser
 from benchmarks.reports.lines import LINES
 from benchmarks.reports.plot import digest, draw, plotted
 from benchmarks.reports.records import Record, load_records
@@ -57,9 +56,7 @@ def with_figures(page: str, records: Sequence[Record]) -> str:
 
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
     """Write, or check, what the records under `root` give."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 where something is stale"
     )

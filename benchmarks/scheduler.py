@@ -15,7 +15,6 @@ the scheduler's integrity. Prints three tables, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.simulations.closed_loop import ClosedLoop, Loop
 from benchmarks.simulations.scheduler import SchedulerSimulation
 from specguide.batch import Batch
@@ -148,9 +147,7 @@ def loops() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--waiting", default="10,100,1000,10000")
     parser.add_argument("--steps", type=int, default=300)

@@ -9,7 +9,6 @@ reason, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 import jsonschema
 
-from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecguideError
 from specguide.errors import InvalidParams
 from specguide.request import RequestOutput
@@ -87,9 +86,7 @@ def verdict(schema: Any, output: RequestOutput | SpecguideError) -> tuple[str, s
 
 def main() -> None:
     """Run the benchmark; exits with 1 when an output is invalid or a request failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--limit", type=int, default=600)
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--batch", type=int, default=16)

@@ -22,7 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.services.process import ServiceProcess
 from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.figures import is_good, table
@@ -56,9 +56,7 @@ def measured(
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--concurrency", default="1,16,64,128")
     parser.add_argument("--rounds", type=int, default=3, help="requests of each client")

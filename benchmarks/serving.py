@@ -26,7 +26,7 @@ from itertools import cycle
 from statistics import fmean, median
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.soaks.jobs import Job, lists, params_of
 from benchmarks.soaks.ledger import Ledger
 from benchmarks.soaks.memory import Memory, in_mb, memory_faults
@@ -124,9 +124,7 @@ def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, An
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--requests", type=int, default=2000, help="of each share")
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument(

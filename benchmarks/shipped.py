@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.tasks import prompt_of
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.drafts.methods import method_names
@@ -97,9 +97,7 @@ def _print_groups(figures: dict[str, dict[str, Any]]) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--samples", type=one_or_more, default=60, help="tasks a group")
     parser.add_argument("--seed", type=int, default=777)
     parser.add_argument("--batch", type=int, default=8)

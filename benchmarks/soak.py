@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.soaks.jobs import Job, jobs
 from benchmarks.soaks.memory import MEMORY_TOLERANCE
 from benchmarks.soaks.phase import DEADLINE_US, STALL_EVERY, STALL_S, Phase, Soak
@@ -106,9 +106,7 @@ def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, 
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "--iterations", type=int, default=20_000, help="decode iterations of the first two phases"
     )

@@ -11,7 +11,6 @@ anywhere. Prints a table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import re
@@ -19,7 +18,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.guides.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputReader, Part, SpanReader, SpelledTokens
 from specguide.guided.reading.spelled import special_bytes
@@ -154,9 +153,7 @@ def measure(kind: str, num_deltas: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--deltas", type=int, default=1_000_000, help="of all kinds together")
     parser.add_argument("--no-save", action="store_true", help="keep no result")
     args = parser.parse_args()

@@ -11,7 +11,6 @@ table, then one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -25,7 +24,7 @@ from typing import Any
 import httpx
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import argument_parser, emit
 from benchmarks.services.process import free_port
 
 _MAX_TOKENS = 64
@@ -111,9 +110,7 @@ async def burst(url: str, num_requests: int) -> dict[str, float]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--head", type=Path)
     parser.add_argument("--requests", type=int, default=64)

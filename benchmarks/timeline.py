@@ -7,13 +7,13 @@ Without a number it is the decode iteration of median duration. Needs matplotlib
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import argument_parser
 from specguide.trace import TRACKS, Span, read_chrome_trace
 
 FORWARD = TRACKS[0]
@@ -105,9 +105,7 @@ def _color(name: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("trace", type=Path)
     parser.add_argument("--png", type=Path, default=Path("iteration.png"))
     parser.add_argument(

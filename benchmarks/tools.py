@@ -26,7 +26,7 @@ import httpx
 import jsonschema
 from tqdm import tqdm
 
-from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from specguide.config import EngineConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.server.app import create_app
@@ -172,9 +172,7 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__)
     parser.add_argument("--tasks", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--no-save", action="store_true")
