@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from one_compiler import compiler_of
 
 from specguide.bench.certificate.certify import Certificate, certify
 from specguide.bench.certificate.enforcement import enforcement
@@ -37,12 +37,7 @@ TEXTS = [
 ]
 QUICK = CertifyConfig(walks=3, masks=80, bits=16, changes=60, seconds=20)
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(BYTES, GuideConfig(backend="llguidance"))
-    yield compiler
-    compiler.close()
+compiler = compiler_of(BYTES, GuideConfig(backend="llguidance"))
 
 
 def is_json(data: bytes) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 from grammar_backends import WHOLE
+from one_compiler import compiler_of
 
 from specguide.config import EngineConfig, GuideConfig
 from specguide.engine import Engine
@@ -61,12 +62,7 @@ CHOSEN = (
     (Guide(structural_tag=TAG), "llguidance", '<a>{"a":1}</a>', '<a>{"a":"x"}</a>'),
 )
 
-
-@pytest.fixture
-def compiler() -> Any:
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(VOCABULARY, scope="function")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import (
@@ -29,12 +30,7 @@ from specguide.guided.compiling.grammar_cache import GrammarCache
 from specguide.guided.compiling.threads import MAX_ABANDONED
 from specguide.tokenizer.vocabulary import Vocabulary
 
-
-@pytest.fixture
-def compiler() -> Any:
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(VOCABULARY, scope="function")
 
 
 class SlowBackend:

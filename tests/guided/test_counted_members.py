@@ -9,23 +9,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from one_compiler import compiler_of
 
 from specguide.bench.instances import BYTES, takes_any, takes_in_some_order
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.core.patterns import have_common_text
 
 NAMES = "abcd"
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(BYTES, GuideConfig(isolate_compiles=False))
-    yield compiler
-    compiler.close()
+compiler = compiler_of(BYTES, GuideConfig(isolate_compiles=False))
 
 
 def objects_of(names: str) -> Iterator[dict[str, int]]:

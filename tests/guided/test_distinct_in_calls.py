@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_compiler import compiler_of
 from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.guides.walks import END, VOCABULARY, walk
@@ -58,12 +58,7 @@ FORMATS = {
 }
 IDS = st.lists(st.integers(0, 3), max_size=4)
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, LIMITS)
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, LIMITS)
 
 
 def grammar_of(compiler, one: ToolFormat, **asked: Any):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -20,12 +20,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 FEW = Vocabulary((b"a", b"b", b"c", b"ab", b"ba", b"cc", b""), (6,))
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +71,7 @@ def test_a_rule_may_hold_itself_beside_something_else(
     assert not any(takes(grammar, text) for text in others)
 
 
-@pytest.fixture(scope="module")
-def few() -> Iterator[GrammarCompiler]:
-    made = GrammarCompiler(FEW, GuideConfig())
-    yield made
-    made.close()
+few = compiler_of(FEW)
 
 
 def outputs(matcher: Matcher, most: int) -> set[tuple[int, ...]]:

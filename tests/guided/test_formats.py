@@ -16,6 +16,7 @@ from typing import Any
 import pydantic
 import pydantic_core
 import pytest
+from one_compiler import compiler_of
 
 from specguide.bench.instances import BYTES, draw, takes, takes_any
 from specguide.config import GuideConfig
@@ -262,12 +263,7 @@ INVALID = {
     "regex": ["(", "a)", "*a", "a**", "^*", "[z-a]", "[", "a{2,1}", r"[\d-a]", "\\", "(?<n"],
 }
 
-
-@pytest.fixture(scope="module")
-def compiler():
-    compiler = GrammarCompiler(BYTES, GuideConfig())
-    yield compiler
-    compiler.close()
+compiler = compiler_of(BYTES)
 
 
 def grammar_of(compiler: GrammarCompiler, name: str, **more: object) -> CompiledGrammar:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 from byte_vocabulary import VOCABULARY, backend, takes
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
@@ -21,12 +21,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(VOCABULARY)
 
 
 def words(count: int) -> list[str]:

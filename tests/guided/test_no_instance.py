@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from one_compiler import compiler_of
 
 from specguide.bench.instances import BYTES
 from specguide.config import GuideConfig
@@ -80,12 +80,7 @@ CONTRADICTIONS = (
     ({"type": "array", "contains": {"type": "string"}, "items": {"type": "integer"}}, ""),
 )
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(BYTES, GuideConfig())
-    yield compiler
-    compiler.close()
+compiler = compiler_of(BYTES)
 
 
 @pytest.mark.parametrize(("schema", "why"), CONTRADICTIONS, ids=[why for _, why in CONTRADICTIONS])

@@ -7,10 +7,10 @@ import json
 import pickle
 import random
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from one_compiler import compiler_of
 from typer.testing import CliRunner
 
 from benchmarks.guides.walks import END, PARSERS, VOCABULARY
@@ -30,12 +30,7 @@ from specguide.guided.compile import GrammarCompiler
 
 READY = [pytest.param(one, id=name) for name, one in ready_grammars().items()]
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=False))
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, GuideConfig(isolate_compiles=False))
 
 
 @pytest.fixture(params=backend_names())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from one_compiler import compiler_of
 
 from specguide.bench.instances import BYTES, takes
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.document import metaschemas
 
 POINT = {"$id": "http://x.test/a/point.json", "properties": {"n": {"$ref": "n.json#/$defs/n"}}}
@@ -26,12 +26,7 @@ DOCUMENTS = {
     "http://x.test/seven": {"$schema": "http://json-schema.org/draft-07/schema#"},
 }
 
-
-@pytest.fixture(scope="module")
-def compiler():
-    made = GrammarCompiler(BYTES, GuideConfig(schema_documents=DOCUMENTS))
-    yield made
-    made.close()
+compiler = compiler_of(BYTES, GuideConfig(schema_documents=DOCUMENTS))
 
 
 def test_a_reference_to_a_given_document_is_followed(compiler):

@@ -10,6 +10,7 @@ from byte_vocabulary import EOS, VOCABULARY, backend, takes
 from grammar_backends import WHOLE
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, InvalidGuide, UnsupportedGuide
@@ -29,11 +30,7 @@ def tag(format_: Any) -> Guide:
     return Guide(structural_tag={"type": "structural_tag", "format": format_})
 
 
-@pytest.fixture(scope="module")
-def compiler() -> Any:
-    with_default = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield with_default
-    with_default.close()
+compiler = compiler_of(VOCABULARY)
 
 
 @pytest.mark.parametrize(

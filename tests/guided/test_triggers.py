@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from one_compiler import compiler_of
 
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
@@ -19,11 +19,7 @@ def tag(format_: Any) -> Guide:
     return Guide(structural_tag={"type": "structural_tag", "format": format_})
 
 
-@pytest.fixture(scope="module")
-def compiler() -> Any:
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(VOCABULARY)
 
 
 @pytest.mark.parametrize("end", ["<", ["</t>", "a"]])

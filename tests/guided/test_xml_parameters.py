@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
@@ -30,12 +31,7 @@ FRAMES = {
     ),
 }
 
-
-@pytest.fixture(scope="module")
-def compiler():
-    one = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
-    yield one
-    one.close()
+compiler = compiler_of(VOCABULARY, GuideConfig(backend="xgrammar"))
 
 
 def styled(style: str, schema: dict[str, Any]) -> Guide:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
@@ -31,12 +32,7 @@ FRAMES = {
     "kimi_k3_xml": ('<|open|>argument key="a" type="string"<|sep|>{}<|close|>argument<|sep|>'),
 }
 
-
-@pytest.fixture(scope="module")
-def compiler():
-    one = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
-    yield one
-    one.close()
+compiler = compiler_of(VOCABULARY, GuideConfig(backend="xgrammar"))
 
 
 def styled(value: Any, style: str = "qwen_xml", **fields: Any) -> Guide:

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+from one_compiler import compiler_of
 from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.guides.walks import END, VOCABULARY, walk
 from benchmarks.spans import told
 from specguide.config import GuideConfig
-from specguide.guided.compile import CompiledGrammar, GrammarCompiler
+from specguide.guided.compile import CompiledGrammar
 from specguide.guided.tools import Tool, ToolFormat, tool_formats, tool_guide
 
 LIMITS = GuideConfig(isolate_compiles=False)
@@ -55,12 +55,7 @@ GOOD: list[dict[str, Any]] = [
 ]
 BAD = ("['a','b']", '["a"]', "['a]", "[true]", r"['\d']", "[1]", "[{'x': '1'}]", "['\x7f']")
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, LIMITS)
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, LIMITS)
 
 
 def read(one: ToolFormat, text: str, size: int) -> Any:

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+from one_compiler import compiler_of
 from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.guides.walks import END, VOCABULARY, walk
 from benchmarks.spans import told
 from specguide.config import GuideConfig
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, ToolFormat, tool_formats, tool_guide
 
 LIMITS = GuideConfig(isolate_compiles=False)
@@ -33,12 +32,7 @@ COLOR = {"$ref": "#/$defs/color"}
 WORDS = {"enum": ["auto", "1a", "-"]}
 POINT = {"type": "object", "properties": {"x": INTEGER}, "maxProperties": 1}
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, LIMITS)
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, LIMITS)
 
 
 def any_of(*schemas: Any) -> dict[str, Any]:

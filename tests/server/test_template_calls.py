@@ -4,9 +4,9 @@ them, and what is read is what was called."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
+from one_compiler import compiler_of
 from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.guides.walks import END, VOCABULARY
@@ -71,12 +71,7 @@ WRITTEN = {
 A = '<|"|>a<|"|>'
 WITHOUT_UNIT = ("minimax_m3",)
 
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, LIMITS)
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, LIMITS)
 
 
 def arguments_of(name: str) -> dict[str, object]:

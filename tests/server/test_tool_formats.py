@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+from one_compiler import compiler_of
 from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.guides.walks import END, VOCABULARY, walk
@@ -86,11 +86,7 @@ def in_order(one: ToolFormat, arguments: str) -> str:
     return json.dumps(json.loads(arguments), ensure_ascii=False, sort_keys=is_sorted)
 
 
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(VOCABULARY, LIMITS)
-    yield compiler
-    compiler.close()
+compiler = compiler_of(VOCABULARY, LIMITS)
 
 
 def read(one: ToolFormat, text: str, size: int = 7) -> tuple[str, list[tuple[str, str]]]:
