@@ -66,6 +66,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return save_target(folder / "target"), save_head(folder / "head")
 
 
+@pytest.fixture(scope="module")
+def llm(folders: tuple[Path, Path]):
+    """The tiny target with its head, in default settings."""
+    from tiny_engine import make
+
+    llm = make(folders)
+    yield llm
+    llm.close()
+
+
 @pytest.fixture(scope="session")
 def mtp_head(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of a random MTP head for the tiny target."""

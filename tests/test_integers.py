@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.errors import InvalidParams
@@ -20,13 +19,6 @@ KINDS = (
     torch.tensor,
     lambda value: torch.tensor(value, dtype=torch.int32),
 )
-
-
-@pytest.fixture(scope="module")
-def llm(folders):
-    llm = make(folders)
-    yield llm
-    llm.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

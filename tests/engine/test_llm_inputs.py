@@ -21,13 +21,6 @@ SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
 DICT = 'found dict; give the value of its "prompt"'
 
 
-@pytest.fixture(scope="module")
-def llm(folders):
-    llm = make(folders)
-    yield llm
-    llm.close()
-
-
 @pytest.mark.parametrize("prompts", [None, 5, b"ab", {"prompt": "ab"}], ids=str)
 def test_what_is_no_prompt_is_refused(llm, prompts):
     with pytest.raises(InvalidParams, match="a prompt must be a text or a list of token ids"):

@@ -7,7 +7,6 @@ import asyncio
 import pickle
 
 import pytest
-from tiny_engine import make
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.config import EngineConfig
@@ -15,13 +14,6 @@ from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
 
 SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
-
-
-@pytest.fixture(scope="module")
-def llm(folders):
-    llm = make(folders)
-    yield llm
-    llm.close()
 
 
 def test_settings_of_the_cache_are_named_like_the_others(folders):

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-import tiny
 from joined_hosts import KEY, free_address, joining
 from requests_of_every_kind import failure
 
@@ -26,11 +25,6 @@ from specguide.host.release import versions
 
 PROMPTS = ["abc", "hello"]
 PARAMS = [SamplingParams(max_tokens=6), SamplingParams(max_tokens=6, temperature=0.9, seed=3)]
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_target(tmp_path_factory.mktemp("target"))
 
 
 @pytest.fixture

@@ -52,11 +52,6 @@ def test_ranks_with_whole_experts_give_the_tokens_of_one(name, folders, tmp_path
     assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory) -> Path:
-    return tiny.save_target(tmp_path_factory.mktemp("target"))
-
-
 def test_a_rank_that_diverges_is_named(target, monkeypatch):
     config = EngineConfig(target, guide=None, tensor_parallel_size=2, max_model_len=64)
     executor = rank_threads.executor(config)

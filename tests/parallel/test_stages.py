@@ -30,11 +30,6 @@ from specguide.models.staged import StagedDecoder
 from specguide.parallel import Stage
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory) -> Path:
-    return tiny.save_target(tmp_path_factory.mktemp("target"))
-
-
 @pytest.mark.parametrize("name", SPECS)
 def test_two_stages_give_the_tokens_of_one(one_process, name):
     config = EngineConfig(spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32")

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import anthropic
 import jsonschema
-import openai
 import pytest
 from live_server import Server
 
@@ -54,12 +53,6 @@ def server() -> Iterator[Server]:
         )
         yield server
         server.stop()
-
-
-@pytest.fixture(scope="module")
-def client(server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_the_formats_write_what_the_description_of_harmony_shows():

@@ -9,7 +9,6 @@ import random
 import anthropic
 import httpx
 import jsonschema
-import openai
 import pytest
 from live_server import Server
 from read_outputs import events_of, no_token
@@ -103,12 +102,6 @@ def server():
     )
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 ASKED = {"model": "small", "messages": QUESTION, "temperature": 0.7, "seed": 3}
