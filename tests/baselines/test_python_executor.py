@@ -11,7 +11,7 @@ from baseline_llm import baseline_llm
 from chain_matcher import END, VOCAB, WORDS, ChainMatcher
 from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
 from random_requests import cases
-from tiny_engine import K
+from tiny_engine import K, told
 
 from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
@@ -56,7 +56,7 @@ def test_outputs_and_economy_are_those_of_native_callbacks(folders, params, spec
         counters = llm.stats().grammar
         results.append(
             (
-                [(out.token_ids, out.finish_reason, out.error) for out in outs],
+                told(outs),
                 {name: counters[name] for name in TOTALS},
                 set(counters),
                 lag or counters["iterations"],

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from arrangements import ARRANGEMENTS, generate, make_arranged
 from baseline_llm import baseline_llm
-from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from misfits import FAILURES, HOLDING, check_a_failing_matcher, check_a_sleeping_matcher
 from random_requests import cases, random_schema
 
 from benchmarks.baselines import TwoModelStep
@@ -92,10 +92,4 @@ def test_a_failing_matcher_ends_its_own_request(folders, action, words, name):
 @pytest.mark.parametrize("at", [0, 3])
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_a_sleeping_matcher_is_held(folders, name, at):
-    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make_arranged(folders, guide=GuideConfig(deadline_us=2000), **ARRANGEMENTS[name])
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted("sleep", at), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
-    llm.close()
+    check_a_sleeping_matcher(make_arranged(folders, guide=HOLDING, **ARRANGEMENTS[name]), at)

@@ -8,14 +8,15 @@ from itertools import cycle
 
 import pytest
 from adaptive_engines import SPECS, make
-from misfits import Scripted, with_misfit
+from misfits import HOLDING, check_a_sleeping_matcher
 from mtp_heads import save_mimo
-from proposals import generate, plain_outputs, told
+from proposals import plain_outputs
 from random_requests import cases
 from speculation_choices import check_choice, fitting
+from tiny_engine import generate, told
 
 from benchmarks.adaptive import Task, load_models, measure
-from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
+from specguide import LLM, GuideConfig, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
 from specguide.drafts.layout import NO_DRAFTS, DraftLayout
 from specguide.drafts.tree import DraftTree, DynamicTree
@@ -99,14 +100,8 @@ def test_the_choice_itself_changes_no_token(folders, lag):
 
 @pytest.mark.parametrize("method", ["eagle3 and grammar", "tree"])
 def test_a_sleeping_matcher_is_held_at_any_level(folders, any_level, method):
-    prompts, params = ["ab", "ba"], [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make(folders, method, guide=GuideConfig(deadline_us=2000))
-    alone = llm.generate(prompts, params)
-    for _ in range(3):
-        outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
-        assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-        assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
-    llm.close()
+    llm = make(folders, method, guide=HOLDING)
+    check_a_sleeping_matcher(llm, prompts=("ab", "ba"), times=3)
 
 
 def test_few_pages_at_any_level(folders, any_level):

@@ -13,6 +13,7 @@ import tiny
 import torch
 from engine_families import FAMILIES
 from random_requests import cases
+from tiny_engine import generate, told
 from transformers import PreTrainedModel
 
 from specguide import LLM, RequestOutput, SamplingParams, SpecConfig
@@ -72,10 +73,6 @@ def test_speculation_changes_no_token(
     family: Checkpoint, heads: dict[str, Path], method: str
 ) -> None:
     llm = LLM(family.folder, spec=SpecConfig(method, heads.get(method), 3), max_batch_size=8)
-    outputs = llm.generate(*REQUESTS)
-    llm._engine.check_integrity()
-    llm.close()
-    assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
-        (out.token_ids, out.finish_reason, None) for out in family.plain
-    ]
+    outputs = generate(llm, *REQUESTS)
+    assert told(outputs) == told(family.plain)
     assert any(out.metrics.acceptance_length > 1.1 for out in outputs)

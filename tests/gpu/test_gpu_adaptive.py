@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from adaptive_engines import make
 from gpu_case import check_warm_up
-from proposals import generate, told
 from proposals import make as make_fixed
 from random_requests import cases
+from tiny_engine import generate, told
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,14 @@ from arrangements import make_arranged
 from device_tensors import device_tensors
 from drafted_iterations import iterations_of
 from gpu_case import FP32
-from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from misfits import (
+    FAILURES,
+    HOLDING,
+    Scripted,
+    check_a_failing_matcher,
+    check_a_sleeping_matcher,
+    with_misfit,
+)
 from random_requests import cases
 from tiny_engine import K, make
 
@@ -69,13 +76,8 @@ def test_a_failing_matcher_ends_its_own_request(folders, action, words, options)
 
 
 def test_a_sleeping_matcher_is_held(folders):
-    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make(folders, guide=GuideConfig(deadline_us=2000), **FP32)
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.metrics.num_held > 0 and misfit.error is None and outs[0].metrics.num_held == 0
-    llm.close()
+    outs, _ = check_a_sleeping_matcher(make(folders, guide=HOLDING, **FP32))
+    assert outs[0].metrics.num_held == 0
 
 
 @pytest.mark.parametrize("lag", [1, 2])

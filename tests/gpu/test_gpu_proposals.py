@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 from gpu_case import FP32, check_warm_up
-from proposals import METHODS, make, told
+from proposals import METHODS, make
 from random_requests import cases
+from tiny_engine import told
 
 pytestmark = pytest.mark.gpu
 

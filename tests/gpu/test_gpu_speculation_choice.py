@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from proposals import METHODS, generate, make, told
+from proposals import METHODS, make
 from random_requests import cases
 from speculation_choices import check_choice, fitting
+from tiny_engine import generate, told
 
 from specguide import SpecConfig
 

@@ -6,14 +6,11 @@ import pytest
 from draft_trees import make
 from gpu_case import FP32, check_warm_up
 from random_requests import cases
+from tiny_engine import generate, told
 
 from specguide import LLM
 
 pytestmark = pytest.mark.gpu
-
-
-def told(outs):
-    return [(out.token_ids, out.finish_reason, out.error) for out in outs]
 
 
 @pytest.mark.parametrize(
@@ -30,9 +27,7 @@ def test_captured_trees_change_no_token(folders, models, tree, method, params):
     plain.close()
     for options in ({}, dict(enforce_eager=True), dict(lag=0)):
         llm = make(folders, models, tree, method, max_batch_size=8, **FP32, **options)
-        outs = llm.generate(prompts, all_params)
-        llm._engine.check_integrity()
-        llm.close()
+        outs = generate(llm, prompts, all_params)
         assert told(outs) == expected
         assert any(out.metrics.acceptance_length > 1.3 for out in outs)
 

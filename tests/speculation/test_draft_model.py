@@ -12,9 +12,10 @@ import tiny
 import torch
 from baseline_llm import baseline_llm
 from draft_models import PROMPTS
-from misfits import Scripted, with_misfit
+from misfits import HOLDING, check_a_sleeping_matcher
 from random_requests import cases
 from safetensors.torch import load_file, save_file
+from tiny_engine import generate, told
 from transformers import LlamaForCausalLM
 
 from specguide import LLM, CacheConfig, Guide, GuideConfig, SamplingParams, SpecConfig
@@ -42,12 +43,8 @@ def test_speculation_changes_no_token(folders, drafter, params):
         dict(guided_drafts=False),
     ):
         llm = make(folders, drafter, max_batch_size=8, **options)
-        outputs = llm.generate(prompts, all_params)
-        llm._engine.check_integrity()
-        llm.close()
-        assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
-            (out.token_ids, out.finish_reason, None) for out in plain
-        ]
+        outputs = generate(llm, prompts, all_params)
+        assert told(outputs) == told(plain)
         assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
 
 
@@ -98,9 +95,7 @@ def test_keys_survive_preemption(folders):
     """A request that waits again finds the keys that the drafter needs, or computes them."""
     llm = make(folders, folders[0], cache=CacheConfig(num_pages=16), max_batch_size=6)
     prompts = [f"{number} abc" * 5 for number in range(6)]
-    outputs = llm.generate(prompts, SamplingParams(max_tokens=80, ignore_eos=True))
-    llm._engine.check_integrity()
-    llm.close()
+    outputs = generate(llm, prompts, SamplingParams(max_tokens=80, ignore_eos=True))
     assert sum(out.metrics.num_preemptions for out in outputs) > 0
     for out in outputs:  # only the end may cut a window short
         assert sum(out.metrics.accepted_histogram[:-1]) <= 1
@@ -109,14 +104,8 @@ def test_keys_survive_preemption(folders):
 def test_a_held_slot_goes_on_with_right_keys(folders):
     """What a held slot's pass wrote, for tokens that the target has not said, is written again
     before it is read."""
-    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=61, ignore_eos=True)] * 2
-    llm = make(folders, folders[0], guide=GuideConfig(deadline_us=2000))
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    _, misfit = check_a_sleeping_matcher(make(folders, folders[0], guide=HOLDING))
     assert sum(misfit.metrics.accepted_histogram[K:]) >= 7
-    llm.close()
 
 
 @torch.inference_mode()

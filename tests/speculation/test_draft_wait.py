@@ -6,7 +6,7 @@ import pytest
 from baseline_llm import baseline_llm
 from misfits import Scripted, with_misfit
 from random_requests import cases
-from tiny_engine import K, make
+from tiny_engine import K, make, told
 
 from specguide import GuideConfig, SpecConfig
 
@@ -35,9 +35,7 @@ def test_outputs_do_not_change(folders, params, spec):
         guide=NO_WAIT,
     )
     expected, outs = (llm.generate(prompts, all_params) for llm in (waiting, not_waiting))
-    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == [
-        (out.token_ids, out.finish_reason, out.error) for out in expected
-    ]
+    assert told(outs) == told(expected)
     assert not_waiting.stats().grammar["held"] == 0
     not_waiting._engine.check_integrity()
     waiting.close()

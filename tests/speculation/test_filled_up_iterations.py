@@ -12,7 +12,8 @@ import staggered
 import tiny_engine
 from filled_up import filled_up
 from misfits import Scripted, with_misfit
-from proposals import generate, plain_outputs
+from proposals import plain_outputs
+from tiny_engine import generate, told
 
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
@@ -35,7 +36,7 @@ def exact(folders):
 def check(llm: LLM, exact) -> None:
     prompts, params, expected = exact
     assert llm._engine._executor.step._sized.runner is not None
-    assert proposals.told(generate(llm, prompts, params)) == expected
+    assert told(generate(llm, prompts, params)) == expected
 
 
 @pytest.mark.parametrize("method", [None, *proposals.METHODS])

@@ -10,6 +10,7 @@ from baseline_llm import baseline_llm
 from mtp_heads import PREFIX, in_deepseeks_style, random_mtp, save_head
 from random_requests import cases
 from safetensors.torch import load_file
+from tiny_engine import generate, told
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
@@ -31,12 +32,8 @@ def test_speculation_changes_no_token(folders, mtp_head, params):
         dict(lag=0, baseline="two models"),
     ):
         llm = baseline_llm(target, spec=SpecConfig("mtp", mtp_head, K), max_batch_size=8, **options)
-        outputs = llm.generate(prompts, all_params)
-        llm._engine.check_integrity()
-        llm.close()
-        assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
-            (out.token_ids, out.finish_reason, None) for out in plain
-        ]
+        outputs = generate(llm, prompts, all_params)
+        assert told(outputs) == told(plain)
         assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
 
 
@@ -50,9 +47,7 @@ def test_a_head_in_deepseeks_style_changes_no_token(folders, mtp_head, tmp_path)
         LLM(target, spec=spec).generate(prompts, all_params)
         for spec in (None, SpecConfig("mtp", tmp_path, K))
     )
-    assert [(out.token_ids, out.error) for out in drafted] == [
-        (out.token_ids, None) for out in plain
-    ]
+    assert told(drafted) == told(plain)
 
 
 def test_a_head_in_its_targets_folder(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from random_requests import cases
-from tiny_engine import make
+from tiny_engine import generate, make, told
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -107,7 +107,7 @@ def plain(folders):
     found, counts = [], torch.zeros(vocab_size, vocab_size)
     for params in PLAIN_PARAMS:
         outputs = llm.generate(*cases(9, 18, **params))
-        found.append([(out.token_ids, out.finish_reason, out.error) for out in outputs])
+        found.append(told(outputs))
         for out in outputs:
             for token, following in zip(out.token_ids, out.token_ids[1:], strict=False):
                 counts[token, following] += 1
@@ -129,10 +129,8 @@ def test_they_change_no_token(folders, plain, table, method, number, guided_draf
     spec = SpecConfig(method, table, K, guided_drafts=guided_drafts)
     for lag in (0, 2):
         llm = LLM(folders[0], spec=spec, max_batch_size=8, lag=lag)
-        outs = llm.generate(prompts, params)
-        llm._engine.check_integrity()
-        llm.close()
-        assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][number]
+        outs = generate(llm, prompts, params)
+        assert told(outs) == plain[0][number]
     for guided in (True, False):  # some of both kinds are right
         assert any(
             out.metrics.acceptance_length > 1.3
@@ -146,7 +144,7 @@ def test_they_are_adaptive_and_a_request_may_take_fewer(folders, plain, table, m
     prompts, params = cases(9, 18)
     llm = LLM(folders[0], spec=SpecConfig(method, table, K, adaptive=True), max_batch_size=8)
     outs = llm.generate(prompts, params)
-    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][0]
+    assert told(outs) == plain[0][0]
     few = SamplingParams(max_tokens=30, speculation=Speculation(1), return_drafts=True)
     (out,) = llm.generate("ab", few)
     assert max(len(iteration.drafts) for iteration in out.iterations) <= 1
@@ -183,7 +181,7 @@ def test_a_tree_of_another_shape_changes_no_token(folders, plain, number):
     llm = LLM(folders[0], spec=spec, max_batch_size=8)
     outs = llm.generate(prompts, params)
     llm.close()
-    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][number]
+    assert told(outs) == plain[0][number]
     assert any(out.metrics.acceptance_length > 1.3 for out in outs)
 
 

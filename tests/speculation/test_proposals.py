@@ -8,8 +8,16 @@ import time
 
 import pytest
 import torch
-from misfits import FAILURES, Scripted, ScriptedMatcher, check_a_failing_matcher, with_misfit
-from proposals import METHODS, K, generate, make, plain_outputs, told
+from misfits import (
+    FAILURES,
+    HOLDING,
+    ScriptedMatcher,
+    check_a_failing_matcher,
+    check_a_sleeping_matcher,
+    with_misfit,
+)
+from proposals import METHODS, make, plain_outputs
+from tiny_engine import K, generate, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams
@@ -81,13 +89,7 @@ def test_a_failing_matcher_ends_its_own_request(folders, method, action, words):
 @pytest.mark.parametrize("at", [0, 3])
 @pytest.mark.parametrize("method", ["grammar", "eagle3 and grammar", "ngram"])
 def test_a_sleeping_matcher_is_held(folders, method, at):
-    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make(folders, method, guide=GuideConfig(deadline_us=2000))
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted("sleep", at), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
-    llm.close()
+    check_a_sleeping_matcher(make(folders, method, guide=HOLDING), at)
 
 
 class Forcing:

@@ -10,6 +10,7 @@ import torch
 from paging import Sequences
 from published_heads import LAYOUTS, save_layout
 from random_requests import cases
+from tiny_engine import generate, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
@@ -30,7 +31,7 @@ def plain(folders):
     llm = LLM(folders[0], spec=None, max_batch_size=8)
     outs = llm.generate(*cases(5, 7))
     llm.close()
-    return [(out.token_ids, out.finish_reason, out.error) for out in outs]
+    return told(outs)
 
 
 def method(layout: str) -> str:
@@ -53,10 +54,8 @@ def test_no_layout_changes_a_token(folders, heads, plain, layout, options):
         return
     spec = SpecConfig(method(layout), heads[layout], K, **options)
     llm = LLM(folders[0], spec=spec, max_batch_size=8, max_prefill_tokens=16)
-    outs = llm.generate(*cases(5, 7))
-    llm._engine.check_integrity()
-    llm.close()
-    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain
+    outs = generate(llm, *cases(5, 7))
+    assert told(outs) == plain
     is_random = "guided_drafts" in options  # nothing of a random head's is accepted then
     assert is_random or any(out.metrics.acceptance_length > 1.1 for out in outs)
 

@@ -8,9 +8,10 @@ from itertools import cycle
 
 import pytest
 from baseline_llm import baseline_llm
-from proposals import METHODS, generate, make, plain_outputs, told
+from proposals import METHODS, make, plain_outputs
 from random_requests import cases
 from speculation_choices import check_choice, fitting
+from tiny_engine import generate, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig, Speculation
 from specguide.errors import InvalidParams

@@ -10,9 +10,10 @@ import pytest
 from adjusted_requests import ADJUSTMENTS, SAMPLED, mixed
 from adjusted_requests import told as told_adjusted
 from draft_trees import EXPANSIONS, TREES, grown, make
-from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
-from proposals import generate, plain_outputs, told
+from misfits import FAILURES, HOLDING, check_a_failing_matcher, check_a_sleeping_matcher
+from proposals import plain_outputs
 from random_requests import cases
+from tiny_engine import generate, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
@@ -165,13 +166,7 @@ def test_a_failing_matcher_ends_its_own_request(folders, models, action, words):
 
 
 def test_a_sleeping_matcher_is_held(folders, models):
-    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make(folders, models, "dynamic", guide=GuideConfig(deadline_us=2000))
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
-    llm.close()
+    check_a_sleeping_matcher(make(folders, models, "dynamic", guide=HOLDING))
 
 
 def test_outputs_end_exactly_where_the_context_does(folders, models):

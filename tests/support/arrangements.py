@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from baseline_llm import baseline_llm
-from tiny_engine import K
+from tiny_engine import K, told
 
 from specguide import LLM, SpecConfig
 
@@ -33,4 +33,4 @@ def generate(llm: LLM, prompts, params):
         and counters["max_rollbacks"] <= 1
     )
     histograms = [out.metrics.accepted_histogram for out in outs]
-    return [(out.token_ids, out.finish_reason, out.error) for out in outs], histograms
+    return told(outs), histograms

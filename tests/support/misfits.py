@@ -6,7 +6,7 @@ import time
 
 from random_requests import cases
 
-from specguide import LLM, Guide, SamplingParams
+from specguide import LLM, Guide, GuideConfig, SamplingParams
 from specguide.errors import MatcherError
 from specguide.guided.grammar_future import GrammarFuture
 
@@ -83,6 +83,23 @@ def check_a_failing_matcher(llm: LLM, action: str, words: str) -> str:
     llm._engine.check_integrity()
     llm.close()
     return str(misfit.error)
+
+
+HOLDING = GuideConfig(deadline_us=2000)
+
+
+def check_a_sleeping_matcher(llm: LLM, at: int = 3, prompts=("ab", "ab"), times: int = 1):
+    """Beside a request whose matcher sleeps from its fill `at` on the others are as they are alone,
+    and it is held; returns their outputs and that request, and closes `llm`, which has the deadline
+    of HOLDING."""
+    params = [SamplingParams(max_tokens=60, ignore_eos=True)] * len(prompts)
+    alone = llm.generate(prompts, params)
+    for _ in range(times):
+        outs, misfit = with_misfit(llm, Scripted("sleep", at), prompts, params)
+        assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+        assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    llm.close()
+    return outs, misfit
 
 
 FAILURES = [("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")]

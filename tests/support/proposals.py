@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from random_requests import cases
-from tiny_engine import K
+from tiny_engine import K, generate, told
 
 from specguide import LLM, GuideConfig, SpecConfig
 
@@ -27,18 +27,6 @@ def make(folders, method: str | None, **options) -> LLM:
         return LLM(target, spec=None, **options)
     model = {"eagle3 and grammar": head, "draft model and grammar": target}.get(method)
     return LLM(target, spec=SpecConfig(**{"model": model} | METHODS[method]), **options)
-
-
-def generate(llm: LLM, prompts, params):
-    """All outputs; the engine is closed."""
-    outs = llm.generate(prompts, params)
-    llm._engine.check_integrity()
-    llm.close()
-    return outs
-
-
-def told(outs):
-    return [(out.token_ids, out.finish_reason, out.error) for out in outs]
 
 
 @lru_cache
