@@ -77,12 +77,8 @@ class GrammarWrapper:
 class Backend(Protocol):
     """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
 
-    name: str
-    """The name of its BackendSpec."""
     native: bool
     """Whether its matchers are native."""
-    reason: str | None
-    """Why its matchers are not native; None where they are."""
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         """Write a guide as text for the library. Raises the errors of `compile`."""

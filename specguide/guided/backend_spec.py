@@ -25,9 +25,9 @@ class Adapter(Protocol):
         Python."""
         ...
 
-    def bind(self, vocabulary: Vocabulary, library: Any, reason: str | None) -> Backend:
+    def bind(self, vocabulary: Vocabulary, library: Any) -> Backend:
         """The backend over a vocabulary. library: the native interface; None: Python drives the
-        library, for this reason"""
+        library"""
         ...
 
 

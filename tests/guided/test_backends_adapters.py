@@ -258,7 +258,7 @@ def test_the_python_adapter_takes_over_with_one_warning(
     backends._warn_once.cache_clear()
     with pytest.warns(RuntimeWarning, match=f"{name} is driven through Python.*the moon is full"):
         made = create_backend(name, VOCABULARY)
-    assert not made.native and made.reason == "the moon is full"
+    assert not made.native
     assert_python(made.compile(GUIDES[2], GuideConfig()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

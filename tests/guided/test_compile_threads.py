@@ -37,8 +37,9 @@ class SlowBackend:
     """A backend whose compile takes as long as the guide's regular expression says, in hundredths
     of a second."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.native, self.reason = name, False, "it is a test's"
+    native = False
+
+    def __init__(self) -> None:
         self.num_compiles = 0
 
     def outline(self, written: Written, rewritten: Rewritten) -> None:
@@ -57,7 +58,7 @@ class SlowBackend:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> SlowBackend:
-    backend = SlowBackend("llguidance")
+    backend = SlowBackend()
 
     def create_backend(name: str, vocabulary: Any) -> SlowBackend:
         return backend

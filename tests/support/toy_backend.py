@@ -73,11 +73,9 @@ class ToyCompiled:
 class ToyBackend:
     """Over one vocabulary."""
 
-    name = NAME
     native = False
 
-    def __init__(self, vocabulary: Vocabulary, _library: None, reason: str | None) -> None:
-        self.reason = reason
+    def __init__(self, vocabulary: Vocabulary, _library: None) -> None:
         self._vocabulary = vocabulary
 
     def outline(self, written: Written, rewritten: Rewritten) -> None:

@@ -107,13 +107,13 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
     if adapter is None:
         raise EngineError(problem)
     if native is False:
-        return adapter.bind(vocabulary, None, "its Python adapter was asked for")
+        return adapter.bind(vocabulary, None)
     library, reason = adapter.native_library() if native else _native_library(adapter)
     if library is None:
         if native is True:
             raise EngineError(f"{name}'s native interface does not resolve: {reason}")
         _warn_once(name, str(reason))
-    return adapter.bind(vocabulary, library, reason)
+    return adapter.bind(vocabulary, library)
 
 
 def backend_status(name: str) -> BackendStatus:

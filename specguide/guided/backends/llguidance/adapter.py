@@ -92,15 +92,11 @@ class LLGuidanceBackend:
     more_limits:  limits of matchers that have exceeded a usual one
     """
 
-    name = NAME
     usual_limits = USUAL_LIMITS
     more_limits = MORE_LIMITS
 
-    def __init__(
-        self, vocabulary: Vocabulary, library: native.LLGuidanceLibrary | None, reason: str | None
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, library: native.LLGuidanceLibrary | None) -> None:
         self.native = library is not None
-        self.reason = reason
         self._vocabulary = vocabulary
         self._library = library
         self._lock = threading.Lock()

@@ -90,13 +90,8 @@ class XGrammarCompiled:
 class XGrammarBackend:
     """xgrammar bound to a vocabulary; see `specguide.guided.backend.Backend`."""
 
-    name = NAME
-
-    def __init__(
-        self, vocabulary: Vocabulary, library: native.XGrammarLibrary | None, reason: str | None
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, library: native.XGrammarLibrary | None) -> None:
         self.native = library is not None
-        self.reason = reason
         self._vocabulary = vocabulary
         self._library = library
         self._lock = threading.Lock()
