@@ -45,11 +45,6 @@ class PageAllocator:
         """Pages that `allocate` can still hand out, remembered ones included."""
         return len(self._free) + len(self._remembered)
 
-    @property
-    def num_remembered(self) -> int:
-        """Pages that nobody holds and that `share` may still find."""
-        return len(self._remembered)
-
     def allocate(self, num_pages: int) -> tuple[int, ...]:
         """Takes `num_pages` pages. Raises EngineError, and takes none, where fewer are free;
         ValueError for a negative number."""

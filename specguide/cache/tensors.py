@@ -61,16 +61,6 @@ class KVCache:
         return self.memory.shape[2]
 
     @property
-    def page_size(self) -> int:
-        """Tokens a page."""
-        return self.memory.shape[3]
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of all layers, bytes."""
-        return self.memory.nbytes
-
-    @property
     def page_bytes(self) -> int:
         """Bytes that one page takes over all layers."""
         return self.memory.nbytes // self.num_pages

@@ -193,10 +193,6 @@ class Int4Experts:
         return self.words.device
 
     @property
-    def num_experts(self) -> int:
-        return self.words.shape[0]
-
-    @property
     def out_features(self) -> int:
         return self.words.shape[2]
 

@@ -21,13 +21,9 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.limits import check_limits
-from specguide.guided.tools import (
-    Tool,
-    ToolFormat,
-    text_arguments,
-    tool_formats,
-    tool_guide,
-)
+from specguide.guided.tools import ArgumentsForm, Tool, ToolFormat, tool_formats, tool_guide
+from specguide.guided.tools.shapes import TextShape
+from specguide.guided.tools.value_shapes import arguments_shape
 from specguide.server.tasks.tool_choice import ToolChoice
 
 LIMITS = GuideConfig(isolate_compiles=False)
@@ -84,6 +80,13 @@ def in_order(one: ToolFormat, arguments: str) -> str:
     """Arguments in the order in which the format writes them."""
     is_sorted = one.arguments is not None and one.arguments.is_sorted
     return json.dumps(json.loads(arguments), ensure_ascii=False, sort_keys=is_sorted)
+
+
+def text_arguments(form: ArgumentsForm | None, parameters: dict[str, Any]) -> set[str]:
+    """Names of a tool's arguments that are always written as raw text."""
+    members = () if form is None else arguments_shape(form, parameters).members
+    shapes = [(one.name, one.shape) for one in members]
+    return {name for name, one in shapes if isinstance(one, TextShape) and not one.beside}
 
 
 compiler = compiler_of(VOCABULARY, LIMITS)

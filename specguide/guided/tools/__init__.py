@@ -8,7 +8,6 @@ from specguide.guided.tools.functions import add_tool, arguments_schema, functio
 from specguide.guided.tools.grammar import tool_guide
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_rules import Tool
-from specguide.guided.tools.value_shapes import text_arguments
 
 __all__ = [
     "ArgumentsForm",
@@ -20,7 +19,6 @@ __all__ = [
     "arguments_schema",
     "choose_tool_format",
     "function_name",
-    "text_arguments",
     "tool_formats",
     "tool_guide",
 ]

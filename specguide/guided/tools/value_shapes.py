@@ -49,15 +49,6 @@ def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> Objec
     return _Shapes(form, parameters).arguments()
 
 
-def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Names of a tool's arguments that are always written as raw text."""
-    members = () if form is None else arguments_shape(form, parameters).members
-    shapes = [(member.name, member.shape) for member in members]
-    return frozenset(
-        name for name, member in shapes if isinstance(member, TextShape) and not member.beside
-    )
-
-
 def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
     """Number of JSON schemas in the grammar of a tool's arguments."""
     if form is None:
