@@ -64,17 +64,11 @@ class Collectives(Protocol):
         """End all kernels that wait on this device, since a rank is gone. No call may follow."""
 
 
-class NoCollectives:
+class NoCollectives(NoPlaces):
     """The collectives of a single rank: there is nothing to do."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
-
-    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
-        return None
-
-    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
-        return None
 
     def gather(self, tensor: Tensor) -> Tensor:
         return tensor[None]
@@ -87,9 +81,6 @@ class NoCollectives:
 
     def receive(self, tensor: Tensor, rank: int) -> None:
         raise AssertionError("there is no other rank")
-
-    def abort(self) -> None:
-        pass
 
 
 @dataclass(frozen=True, eq=False)
