@@ -4,19 +4,19 @@ against."""
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from benchmarks.baselines.limits import check_chains
-from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
+from benchmarks.baselines.python_walk import PythonWalk
 from specguide import native
 from specguide.config.resolved import CallbackConfig
 from specguide.errors import EngineError
 from specguide.guided.grammar_stream.buffers import GrammarBuffers, WalkedNodes
 from specguide.guided.grammar_stream.executor import Walked
+from specguide.guided.grammar_stream.stream import GrammarCounters
 from specguide.guided.matcher import Row
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -53,7 +53,7 @@ class PythonGrammarExecutor:
         self._current: Snapshot = ()
         self._iteration = 0
         self._error: str | None = None
-        self._counters = WalkCounters()
+        self._counters: Counter[str] = Counter()
         self._spans: deque[tuple[int, int, int, int]] = deque(maxlen=0)
 
     @classmethod
@@ -128,9 +128,10 @@ class PythonGrammarExecutor:
             for index in range(self._num_nodes)
         ]
 
-    def counters(self) -> WalkCounters:
-        """Totals since construction."""
-        return replace(self._counters)
+    def counters(self) -> GrammarCounters:
+        """Totals since construction. No row is late or guessed here, and a slot is held only where
+        its walk has failed."""
+        return GrammarCounters(**self._counters)
 
     def log_callbacks(self, capacity: int) -> None:
         """From now on keep the times of the last `capacity` callbacks."""
@@ -155,7 +156,7 @@ class PythonGrammarExecutor:
         except Exception as error:
             self._error = self._error or f"grammar callback {index} failed: {error}"
         end = time.perf_counter_ns()
-        self._counters.callback_ns += end - begin
+        self._counters["callback_ns"] += end - begin
         self._spans.append((self._iteration, index, begin, end))
 
     def _begin_iteration(self) -> None:
@@ -206,4 +207,4 @@ class PythonGrammarExecutor:
         self._held[walk.slot] = counts and not is_ready
         if is_ready:
             walk.next_node = 0
-            self._counters.iterations += 1
+            self._counters["iterations"] += 1

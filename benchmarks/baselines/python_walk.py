@@ -5,30 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from specguide.guided.matcher import Row
 from specguide.native import Matcher
-
-
-@dataclass
-class WalkCounters:
-    """The counters of `native.ExecutorCounters`. No row is late or guessed here, and a slot is held
-    only where its walk has failed."""
-
-    accepts: int = 0
-    fills: int = 0
-    rollbacks: int = 0
-    iterations: int = 0
-    held: int = 0
-    late_draft_rows: int = 0
-    guessed_draft_rows: int = 0
-    callback_ns: int = 0
-    busy_ns: int = 0
-    max_accepts: int = 0
-    max_fills: int = 0
-    max_rollbacks: int = 0
 
 
 class PythonWalk:
@@ -38,6 +19,7 @@ class PythonWalk:
     matcher:    None for a free request, whose rows are free and which has no operations
     rows:       one of ceil(vocab / 32) int32 words for each node
     next_node:  the node whose token comes next; len(rows): the path is complete
+    counters:   by the names of GrammarCounters; the walk counts in them
     is_ended:   the end token is verified
 
     `start`, `golden` and `draft` are called on the callbacks' thread, `detach` on the host's.
@@ -49,7 +31,7 @@ class PythonWalk:
         matcher: Matcher | None,
         rows: list[Row],
         vocab_size: int,
-        counters: WalkCounters,
+        counters: Counter[str],
     ) -> None:
         self.slot = slot
         self.is_free = matcher is None
@@ -115,7 +97,7 @@ class PythonWalk:
                 operation(self._matcher)
             except Exception as error:
                 self._fail(f"the matcher failed {self._after_tokens()}: {error}")
-            self._counters.busy_ns += time.perf_counter_ns() - begin
+            self._counters["busy_ns"] += time.perf_counter_ns() - begin
 
     def _open(self, matcher: Matcher) -> None:
         """Fill row 0 unless the grammar has ended; it must allow some token."""
@@ -163,21 +145,21 @@ class PythonWalk:
         if token >= self._vocab_size:
             return False
         self._num_accepts += 1
-        self._counters.accepts += 1
-        self._counters.max_accepts = max(self._counters.max_accepts, self._num_accepts)
+        self._counters["accepts"] += 1
+        self._counters["max_accepts"] = max(self._counters["max_accepts"], self._num_accepts)
         return matcher.accept(token)
 
     def _fill(self, matcher: Matcher, node: int) -> None:
         self._num_fills += 1
-        self._counters.fills += 1
-        self._counters.max_fills = max(self._counters.max_fills, self._num_fills)
+        self._counters["fills"] += 1
+        self._counters["max_fills"] = max(self._counters["max_fills"], self._num_fills)
         matcher.fill(self._rows[node])
-        self._fill_ids[node] = -self._counters.fills
+        self._fill_ids[node] = -self._counters["fills"]
 
     def _rollback(self, matcher: Matcher, num_tokens: int) -> None:
         self._num_rollbacks += 1
-        self._counters.rollbacks += 1
-        self._counters.max_rollbacks = max(self._counters.max_rollbacks, self._num_rollbacks)
+        self._counters["rollbacks"] += 1
+        self._counters["max_rollbacks"] = max(self._counters["max_rollbacks"], self._num_rollbacks)
         matcher.rollback(num_tokens)
 
     def _row_allows(self, node: int, token: int) -> bool:
