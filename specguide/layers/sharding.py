@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,6 +17,7 @@ from specguide.parallel import Ranks
 Cut = Literal["outputs", "inputs"]
 """Which features of a projection are divided among ranks: its outputs (column parallel), or its
 inputs, where the ranks' products have to be summed (row parallel)."""
+_Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,14 @@ def shards(
     the caller has to handle its bias, which is not cut. Raises CheckpointError for a tensor that
     cannot be cut.
     """
-    return {name: _shard(name, whole[name], part, ranks) for name, part in parts.items()}
+
+    def cut(stored: Tensor, dim: int) -> Tensor:
+        return stored.chunk(ranks.size, dim)[ranks.rank]
+
+    return {
+        name: _shard(whole[name], part, partial(_check, name, ranks), cut)
+        for name, part in parts.items()
+    }
 
 
 def shards_of_sections(
@@ -52,40 +61,20 @@ def shards_of_sections(
     each rank keeps its part of each section."""
     if len(sections) == 1:
         return shards(whole, parts, sections[0].ranks)
+
+    def cut(stored: Tensor, dim: int) -> Tensor:
+        num_each = sum(it.size for it in sections) // stored.shape[dim]
+        each = stored.split([it.size // num_each for it in sections], dim)
+        chunks = [
+            it.chunk(of.ranks.size, dim)[of.ranks.rank]
+            for it, of in zip(each, sections, strict=True)
+        ]
+        return torch.cat(chunks, dim)
+
     return {
-        name: _shard_of_sections(name, whole[name], part, sections) for name, part in parts.items()
+        name: _shard(whole[name], part, partial(_check_sections, name, sections), cut)
+        for name, part in parts.items()
     }
-
-
-def _shard_of_sections(
-    name: str, whole: Destination, part: Destination, sections: Sequence[Section]
-) -> Destination:
-    if part.tensor.numel() == 0:
-        return _checked_whole(whole, part)
-    shapes = (whole.shape, *whole.other_shapes)
-    wanted = dict(zip(shapes, (part.shape, *part.other_shapes), strict=True))
-    if all(shape == size for shape, size in wanted.items()):
-        return part
-    for shape, sizes in wanted.items():
-        for there, size in zip(shape, sizes, strict=True):
-            if there != size:
-                _check_sections(name, there, size, sections)
-
-    def convert(stored: Tensor) -> Tensor:
-        for dim, size in enumerate(wanted[tuple(stored.shape)]):
-            if size != stored.shape[dim]:
-                stored = _chunks_of_sections(stored, dim, sections)
-        return stored if part.convert is None else part.convert(stored)
-
-    return replace(part, shape=whole.shape, other_shapes=whole.other_shapes, convert=convert)
-
-
-def _chunks_of_sections(stored: Tensor, dim: int, sections: Sequence[Section]) -> Tensor:
-    """A rank's part of each section, one after another."""
-    num_each = sum(it.size for it in sections) // stored.shape[dim]
-    whole = stored.split([it.size // num_each for it in sections], dim)
-    parts = zip(whole, sections, strict=True)
-    return torch.cat([it.chunk(of.ranks.size, dim)[of.ranks.rank] for it, of in parts], dim)
 
 
 def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
@@ -96,26 +85,27 @@ def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destinati
     return replace(whole, tensor=part.tensor, convert=torch.zeros_like)
 
 
-def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> Destination:
+def _shard(
+    whole: Destination,
+    part: Destination,
+    check: Callable[[_Shape, _Shape], None],
+    cut: Callable[[Tensor, int], Tensor],
+) -> Destination:
+    """Where a part of a tensor goes. check: raises CheckpointError if a shape cannot be cut to
+    another one; cut: the part of a tensor along a dimension"""
     if part.tensor.numel() == 0:
         return _checked_whole(whole, part)
-    shapes = dict(
-        zip(
-            (whole.shape, *whole.other_shapes),
-            (part.shape, *part.other_shapes),
-            strict=True,
-        )
-    )
-    for shape, wanted in shapes.items():
-        _check(name, shape, wanted, ranks)
-    if all(shape == wanted for shape, wanted in shapes.items()):
+    shapes = (whole.shape, *whole.other_shapes)
+    wanted = dict(zip(shapes, (part.shape, *part.other_shapes), strict=True))
+    for shape, sizes in wanted.items():
+        check(shape, sizes)
+    if all(shape == sizes for shape, sizes in wanted.items()):
         return part
 
     def convert(stored: Tensor) -> Tensor:
-        wanted = shapes[tuple(stored.shape)]
-        for dim, size in enumerate(wanted):
+        for dim, size in enumerate(wanted[tuple(stored.shape)]):
             if size != stored.shape[dim]:
-                stored = stored.narrow(dim, ranks.rank * size, size)
+                stored = cut(stored, dim)
         return stored if part.convert is None else part.convert(stored)
 
     return replace(part, shape=whole.shape, other_shapes=whole.other_shapes, convert=convert)
@@ -133,7 +123,7 @@ def _checked_whole(whole: Destination, part: Destination) -> Destination:
     return replace(whole, tensor=part.tensor, convert=convert)
 
 
-def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ranks) -> None:
+def _check(name: str, ranks: Ranks, shape: _Shape, wanted: _Shape) -> None:
     divides = all(
         size in (there, there * ranks.size) for size, there in zip(shape, wanted, strict=True)
     )
@@ -145,15 +135,18 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
         )
 
 
-def _check_sections(name: str, there: int, size: int, sections: Sequence[Section]) -> None:
+def _check_sections(name: str, sections: Sequence[Section], shape: _Shape, wanted: _Shape) -> None:
     """Raise CheckpointError if an entry of the tensor, which may belong to several features as a
     scale does, belongs to features of two ranks or of two sections."""
     sizes = [section.size for section in sections]
-    each, rest = divmod(sum(sizes), there)
-    is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)
-    if not is_cut or size != sum(it.size // (each * it.ranks.size) for it in sections):
-        raise CheckpointError(
-            f"{name} has parts of {sizes} features, which cannot be cut among "
-            f"{sections[0].ranks.size} ranks in the format of the checkpoint: set another "
-            "tensor_parallel_size, or use a checkpoint that is not quantized"
-        )
+    for there, size in zip(shape, wanted, strict=True):
+        if there == size:
+            continue
+        each, rest = divmod(sum(sizes), there)
+        is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)
+        if not is_cut or size != sum(it.size // (each * it.ranks.size) for it in sections):
+            raise CheckpointError(
+                f"{name} has parts of {sizes} features, which cannot be cut among "
+                f"{sections[0].ranks.size} ranks in the format of the checkpoint: set another "
+                "tensor_parallel_size, or use a checkpoint that is not quantized"
+            )
