@@ -52,10 +52,7 @@ class TrainPlan(plans.TrainPlan):
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    plans.add_arguments(parser, TrainPlan(), "training/runs/eagle3")
+    parser = plans.argument_parser(__doc__, TrainPlan(), "training/runs/eagle3")
     parser.add_argument(
         "--aux-layers", type=int, nargs=3, help="target layers whose input is tapped"
     )

@@ -29,15 +29,11 @@ from training.train.head_trainer import (
     random_weights,
     shared_shape,
 )
-from training.train.plan import TrainPlan, add_arguments
+from training.train.plan import TrainPlan, argument_parser
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_arguments(parser, TrainPlan(), "training/runs/mtp")
-    return parser.parse_args(argv)
+    return argument_parser(__doc__, TrainPlan(), "training/runs/mtp").parse_args(argv)
 
 
 def new_head(target: PreTrainedModel, plan: TrainPlan) -> MtpHead:

@@ -42,9 +42,12 @@ class TrainPlan:
         return self.row_len - self.max_answer_len
 
 
-def add_arguments(parser: argparse.ArgumentParser, plan: TrainPlan, run: str) -> None:
-    """What every head's command takes: the folders, the limits, and each number of the plan under
-    its own name."""
+def argument_parser(doc: str | None, plan: TrainPlan, run: str) -> argparse.ArgumentParser:
+    """A parser of what every head's command takes: the folders, the limits, and each number of the
+    plan under its own name. doc: the command's docstring, its help"""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--target", type=Path, required=True, help="folder of the target, with its tokenizer"
     )
@@ -69,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser, plan: TrainPlan, run: str) ->
     for name, value in asdict(plan).items():
         if isinstance(value, int | float):
             parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)
+    return parser
 
 
 def learning_rate(plan: TrainPlan, step: int, progress: float) -> float:

@@ -42,7 +42,7 @@ from training.train.head_trainer import (
     load_target,
 )
 from training.train.kept_states import KeptTrainer
-from training.train.plan import add_arguments
+from training.train.plan import argument_parser
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,7 @@ class TrainPlan(eagle3.TrainPlan):
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_arguments(parser, TrainPlan(), "training/runs/published")
+    parser = argument_parser(__doc__, TrainPlan(), "training/runs/published")
     parser.add_argument(
         "--answer-minutes",
         type=float,
