@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+from specguide.native import NativeVocabulary
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,16 @@ class Vocabulary:
         """A token for each byte string that some token has."""
         return {spelled: token for token, spelled in enumerate(self.token_bytes) if spelled}
 
+    @cached_property
+    def native(self) -> NativeVocabulary:
+        """Its copy for the C++ core, which all that need one share."""
+        return NativeVocabulary(self.token_bytes, self.eos_token_ids)
+
     @property
     def num_words(self) -> int:
         """Number of int32 words in a bitmask row."""
         return (len(self.token_bytes) + 31) // 32
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process makes its own tables."""
+        return {name: value for name, value in vars(self).items() if name in self.__match_args__}

@@ -88,7 +88,7 @@ HOSTILE = [
 
 
 def endings_of(form: str, text: str, **more: Any) -> native.Endings:
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    words = VOCABULARY.native
     trie, pool = native.TokenTrie(words), native.AutomatonPool(1 << 28)
     return native.Endings(form, text, trie, pool, **more)
 

@@ -17,7 +17,7 @@ from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.matcher import allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
 
-WORDS = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+WORDS = VOCABULARY.native
 TRIE = native.TokenTrie(WORDS)
 LONG = {"type": "array", "items": {"type": "integer"}, "minItems": 40}
 EITHER = {"anyOf": [{"type": "object", "required": ["a"]}, LONG]}

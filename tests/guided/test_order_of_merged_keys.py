@@ -28,7 +28,7 @@ from specguide.guided.wrappers.endings import EndingGrammar
 
 NAMES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=2, unique=True)
 VALUES = st.sampled_from([{"type": "boolean"}, {"enum": [True, 1]}, {"enum": [False]}, True])
-TRIE = native.TokenTrie(native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids))
+TRIE = native.TokenTrie(VOCABULARY.native)
 COMPACT = GuideConfig(max_whitespace=0, isolate_compiles=False)
 
 

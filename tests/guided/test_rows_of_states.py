@@ -168,7 +168,7 @@ def test_rows_of_drafts_are_guessed_and_exact_behind_them(schema) -> None:
 
 def test_what_is_told_in_part_is_not_shared() -> None:
     """A product of too many states, of which the first factor alone is read."""
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    words = VOCABULARY.native
     trie, pool = native.TokenTrie(words), native.AutomatonPool(1 << 28)
     text = "start: A\nA: /(a|b)*a(a|b){14}/ & /(a|b)*b(a|b){13}/"
     assert not native.Endings("lark", text, trie, pool, is_exact=True).is_exact

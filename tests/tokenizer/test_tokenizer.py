@@ -4,6 +4,7 @@ templates, end tokens."""
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,15 @@ def test_an_end_token_is_never_text() -> None:
     backend = byte_level()
     letter = backend.token_to_id("a")
     assert Tokenizer(backend, [letter]).vocabulary().token_bytes[letter] == b""
+
+
+def test_another_process_gets_a_vocabulary_without_its_tables() -> None:
+    vocabulary = Tokenizer(byte_level(), [0]).vocabulary()
+    assert vocabulary.native is vocabulary.native and vocabulary.ids_by_bytes
+    sent = pickle.loads(pickle.dumps(vocabulary))
+    assert sent == vocabulary and sent.special_ids == vocabulary.special_ids
+    assert not {"native", "ids_by_bytes"} & vars(sent).keys()
+    assert len(sent.native) == len(vocabulary)
 
 
 def test_vocabularies_that_cannot_be() -> None:

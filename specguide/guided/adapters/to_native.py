@@ -1,10 +1,9 @@
-"""Owns the conversion of Python matchers and vocabularies to what the C++ core takes."""
+"""Owns the conversion of Python matchers to what the C++ core takes."""
 
 from __future__ import annotations
 
 from specguide import native
 from specguide.guided.matcher import Matcher
-from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def native_matcher(matcher: Matcher | native.Matcher, vocab_size: int) -> native.Matcher:
@@ -15,8 +14,3 @@ def native_matcher(matcher: Matcher | native.Matcher, vocab_size: int) -> native
     if isinstance(matcher, native.Matcher):
         return matcher
     return native.PythonMatcher(matcher, vocab_size)
-
-
-def native_vocabulary(vocabulary: Vocabulary) -> native.NativeVocabulary:
-    """A copy of the vocabulary for the C++ core."""
-    return native.NativeVocabulary(vocabulary.token_bytes, vocabulary.eos_token_ids)

@@ -13,7 +13,6 @@ from typing import Any
 from specguide import native
 from specguide.errors import EngineError, SpecguideError
 from specguide.guide import Guide
-from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Written
 from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.known.call_texts import (
@@ -100,15 +99,11 @@ class CallGrammars:
             arguments=getattr(native.CallArguments, texts.ends),
             held=None if held_texts is None else native.HeldTexts(**held_texts),
             has_part=known.has_part,
-            vocabulary=self._words,
+            vocabulary=self._vocabulary.native,
             reaching=texts.firsts or self._reaching(lead, texts.after_bytes),
             part=parts.matcher,
         )
         return CallGrammar(inner, calls, inner.num_bytes + len(source))
-
-    @cached_property
-    def _words(self) -> native.NativeVocabulary:
-        return native_vocabulary(self._vocabulary)
 
 
 @dataclass(frozen=True)

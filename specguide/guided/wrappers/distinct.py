@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from specguide import native
-from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
+from specguide.guided.adapters.to_native import native_matcher
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -62,7 +62,7 @@ class DistinctItems:
 
     @cached_property
     def _tokens(self) -> native.DistinctTokens:
-        return native.DistinctTokens(native_vocabulary(self._vocabulary))
+        return native.DistinctTokens(self._vocabulary.native)
 
 
 def _native_place(place: Mapping[str, Any]) -> native.DistinctPlace:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from specguide import native
-from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
+from specguide.guided.adapters.to_native import native_matcher
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -53,7 +53,7 @@ class KeyGuard:
 
     @cached_property
     def _tokens(self) -> native.KeyTokens:
-        return native.KeyTokens(native_vocabulary(self._vocabulary))
+        return native.KeyTokens(self._vocabulary.native)
 
 
 def _place(known: Mapping[str, Any]) -> native.KeyPlace:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 
 from specguide import native
 from specguide.errors import InvalidParams, OutputTooLong
 from specguide.guide import Reasoning
-from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
+from specguide.guided.adapters.to_native import native_matcher
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -118,16 +117,12 @@ class ReasoningSections:
             token = self._special(text)
             mark = text.encode() if token is None else token
             try:
-                self._marks[text] = native.ReasoningMark(self._words, mark)
+                self._marks[text] = native.ReasoningMark(self._vocabulary.native, mark)
             except ValueError as error:
                 raise InvalidParams(
                     f"reasoning cannot begin or end with {text!r}: {error}", param="reasoning"
                 ) from None
         return self._marks[text]
-
-    @cached_property
-    def _words(self) -> native.NativeVocabulary:
-        return native_vocabulary(self._vocabulary)
 
 
 def mark_parts(text: str, special: Callable[[str], int | None]) -> list[str]:

@@ -18,7 +18,6 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.adapters.self_test import SELF_TEST_VOCABULARY, check_native_walk
-from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import Outline, Rewritten, Written, as_given, read_as
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.outline import outline_of
@@ -151,7 +150,7 @@ def _compile(
 def _native_tokenizer(
     library: native.LLGuidanceLibrary, vocabulary: Vocabulary
 ) -> native.LLGuidanceTokenizer:
-    return native.LLGuidanceTokenizer(library, native_vocabulary(vocabulary))
+    return native.LLGuidanceTokenizer(library, vocabulary.native)
 
 
 @functools.cache

@@ -23,7 +23,6 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.adapters.python_matcher import LibraryMatcher
 from specguide.guided.adapters.self_test import SELF_TEST_VOCABULARY, check_native_walk
-from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import (
     Outline,
     Rewritten,
@@ -96,7 +95,6 @@ class XGrammarBackend:
         self._library = library
         self._lock = threading.Lock()
         self._compilers: tuple[xgr.GrammarCompiler, xgr.GrammarCompiler] | None = None
-        self._native_vocabulary: native.NativeVocabulary | None = None
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         kind = read_as(rewritten)
@@ -124,8 +122,8 @@ class XGrammarBackend:
         except (RuntimeError, ValueError) as error:
             raise _refusal(error, written.kind) from error
         native_grammar = None
-        if self._library is not None and self._native_vocabulary is not None:
-            native_grammar = _native_grammar(self._library, self._native_vocabulary, compiled)
+        if self._library is not None:
+            native_grammar = _native_grammar(self._library, self._vocabulary.native, compiled)
         return XGrammarCompiled(
             self._vocabulary, compiled, native_grammar, compiled.memory_size_bytes
         )
@@ -133,8 +131,6 @@ class XGrammarBackend:
     def _bind(self, limits: GuideConfig) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
         with self._lock:
             if self._compilers is None:
-                if self._library is not None:
-                    self._native_vocabulary = native_vocabulary(self._vocabulary)
                 self._compilers = _compilers(self._vocabulary, limits)
             return self._compilers
 
@@ -273,8 +269,8 @@ def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
 
         library = native.XGrammarLibrary(str(libinfo.find_libtvm_ffi()))
         compiler = _compilers(SELF_TEST_VOCABULARY, GuideConfig())[1]
-        vocabulary = native_vocabulary(SELF_TEST_VOCABULARY)
-        check_native_walk(_native_grammar(library, vocabulary, compiler.compile_regex("ab?")))
+        compiled = compiler.compile_regex("ab?")
+        check_native_walk(_native_grammar(library, SELF_TEST_VOCABULARY.native, compiled))
     except Exception as error:  # if a changed library fails, the Python adapter is used
         return None, str(error) or type(error).__name__
     return library, None
