@@ -549,9 +549,9 @@ def test_schemas_of_tools_with_words_that_are_no_keywords(schema, compiler, toke
     [
         ({"enum": None}, "enum at /properties/x/enum"),
         ({"enum": 5}, "enum at /properties/x/enum"),
-        ({"type": "integer", "minimum": 10**400}, "minimum is an integer beyond all doubles"),
-        ({"type": "number", "maximum": -(10**400)}, "maximum is an integer beyond all doubles"),
-        ({"enum": [[2**60 + 1]]}, "too large"),
+        ({"type": "integer", "minimum": 10**400}, "minimum is beyond all doubles"),
+        ({"type": "number", "maximum": -(10**400)}, "maximum is beyond all doubles"),
+        ({"enum": [[2**60 + 1]]}, "some backends round 1152921504606846977"),
     ],
 )
 def test_schemas_of_tools_that_nothing_enforces(schema, words, compiler, tokenizer):
