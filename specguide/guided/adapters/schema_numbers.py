@@ -26,8 +26,8 @@ from specguide.guided.schema.core.nodes import (
     Node,
     Numbers,
     any_of,
+    is_constrained,
     one_of_values,
-    says_something,
 )
 from specguide.guided.schema.core.number_bounds import bounds
 from specguide.guided.schema.core.walk import with_children
@@ -200,7 +200,7 @@ class NamedNumbers:
 def _with_types(node: Node) -> Node:
     """The node, with all types listed where it has keywords of some type but lists no types.
     Otherwise xgrammar would take the type of the first such keyword, and no others."""
-    if node.kinds.types is not None or not says_something(node.kinds):
+    if node.kinds.types is not None or not is_constrained(node.kinds):
         return node
     return replace(node, kinds=replace(node.kinds, types=tuple(TYPES)))
 

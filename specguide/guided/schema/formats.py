@@ -268,7 +268,7 @@ FORMATS_AT_MOST = {
 """Expressions that every string of a format matches under any reading of the format: a string that
 fails one surely fails the format."""
 
-TOLD_IN_PART = frozenset(
+MATCHED_IN_PART = frozenset(
     {"date-time", "time", "duration", "hostname", "idn-hostname", "idn-email", "uri-template"}
     | {"regex", *PYDANTIC_FORMATS}
 )

@@ -42,7 +42,7 @@ from specguide.guided.schema.core.nodes import (
     Numbers,
     Objects,
     Tracked,
-    num_asks,
+    num_constraints,
     shared_parts,
 )
 from specguide.guided.schema.core.walk import negates_numbers
@@ -198,7 +198,7 @@ class _Rules:
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, of listed values or of a choice. Raises NoRules where a node
         has more than one of these."""
-        is_alone = num_asks(node) == 1
+        is_alone = num_constraints(node) == 1
         if node.ref is not None and is_alone:
             has_value = self._definitions[node.ref] is not False
             return [], [_definition(node.ref)] if has_value else []

@@ -18,8 +18,8 @@ from specguide.guided.schema.core.nodes import (
     Numbers,
     Objects,
     Strings,
-    num_asks,
-    says_something,
+    is_constrained,
+    num_constraints,
 )
 
 
@@ -34,7 +34,7 @@ def conjoined(path: str, parts: Iterable[Core]) -> Core:
             node = _alone(path, part) if node is None else _beside(node, part)
     if node is None:
         return True
-    asks = num_asks(node)
+    asks = num_constraints(node)
     if asks == 1 and len(node.all_of) == 1:
         return node.all_of[0]
     return node if asks else True
@@ -43,7 +43,7 @@ def conjoined(path: str, parts: Iterable[Core]) -> Core:
 def _alone(path: str, part: Node) -> Node:
     """The node for a first part."""
     is_simple = not part.all_of and part.values != () and not part.kinds.numbers.negates
-    if part.path == path and is_simple and num_asks(part) == 1 and not part.is_failure:
+    if part.path == path and is_simple and num_constraints(part) == 1 and not part.is_failure:
         return part
     return _beside(Node(path), part)
 
@@ -106,6 +106,6 @@ def _only_field(node: Node) -> str | None:
         constraining.append("ref")
     if node.all_of:
         constraining.append("all_of")
-    if not constraining or says_something(node.kinds):
+    if not constraining or is_constrained(node.kinds):
         constraining.append("kinds")
     return constraining[0] if len(constraining) == 1 else None

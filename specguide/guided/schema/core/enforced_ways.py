@@ -12,7 +12,7 @@ from specguide.guided.schema.core.nodes import (
     CoreSchema,
     Node,
     constrains_more_than_types,
-    num_asks,
+    num_constraints,
 )
 from specguide.guided.schema.core.walk import with_children
 
@@ -47,7 +47,7 @@ class _Ways:
             return node
         if len(enforced) > 1:
             return replace(node, any_of=enforced)
-        if num_asks(node) == 1:
+        if num_constraints(node) == 1:
             return enforced[0]
         return replace(node, any_of=(), all_of=(*node.all_of, *enforced), is_failure=False)
 

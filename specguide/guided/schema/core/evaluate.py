@@ -90,7 +90,7 @@ def _takes_object(objects: Objects, value: dict[str, Json], definitions: Definit
         and all(
             takes(child, item, definitions)
             for name, item in value.items()
-            for child in asked_of(objects, name)
+            for child in schemas_of_property(objects, name)
         )
     )
 
@@ -99,7 +99,7 @@ def _is_counted(count: int, least: int | None, most: int | None) -> bool:
     return (least is None or least <= count) and (most is None or count <= most)
 
 
-def asked_of(objects: Objects, name: str) -> list[Core]:
+def schemas_of_property(objects: Objects, name: str) -> list[Core]:
     """Returns the subschemas that apply to the property `name` of an object."""
     matching = [objects.properties[name]] if name in objects.properties else []
     if not objects.patterns:

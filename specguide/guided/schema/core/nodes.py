@@ -215,10 +215,10 @@ ANY_OBJECT = CoreSchema(typed("", "object"))
 """Any JSON object."""
 
 
-def num_asks(node: Node) -> int:
+def num_constraints(node: Node) -> int:
     """Returns how many fields constrain a node; 0 where it allows every value."""
     return (
-        says_something(node.kinds)
+        is_constrained(node.kinds)
         + (node.values is not None)
         + bool(node.any_of)
         + (node.ref is not None)
@@ -226,7 +226,7 @@ def num_asks(node: Node) -> int:
     )
 
 
-def says_something(kinds: Kinds) -> bool:
+def is_constrained(kinds: Kinds) -> bool:
     """Whether it constrains anything."""
     return kinds is not ANYTHING and (kinds.types is not None or kinds != ANYTHING)
 
@@ -241,7 +241,7 @@ def listed(core: Core) -> tuple[Json, ...]:
     """Returns the values of a node that is an enumeration and nothing else; () for other nodes."""
     if isinstance(core, bool) or core.values is None:
         return ()
-    return core.values if num_asks(core) == 1 else ()
+    return core.values if num_constraints(core) == 1 else ()
 
 
 def any_of(path: str, options: Iterable[Core]) -> Core:

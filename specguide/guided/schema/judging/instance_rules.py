@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from specguide.guided.schema.core.patterns import pattern_matches, pattern_may_match
-from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
+from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, MATCHED_IN_PART
 from specguide.guided.schema.json_values import (
     exact,
     has_type,
@@ -70,7 +70,7 @@ def _string(question: Question) -> Answer:
         for table in (FORMATS, FORMATS_ALSO)
         if name in table
     ):
-        answers.append(None if name in TOLD_IN_PART else False)
+        answers.append(None if name in MATCHED_IN_PART else False)
     return all_hold(answers)
 
 
@@ -97,16 +97,16 @@ def _items(question: Question) -> Iterator[Answer]:
         of_prefix = "prefixItems"
         rest, of_rest = items, "items"
     for i, (child, item) in enumerate(zip(prefix, value, strict=False)):
-        yield question.asks_of(item, child, of_prefix, i)
+        yield question.value_fits(item, child, of_prefix, i)
     for item in value[len(prefix) :]:
-        yield question.asks_of(item, rest, of_rest)
+        yield question.value_fits(item, rest, of_rest)
 
 
 def _contains(question: Question) -> Answer:
     schema, draft = question.schema, question.judge.document.draft
     if "contains" not in schema or draft == 4:
         return True
-    answers = [question.asks_of(item, schema["contains"], "contains") for item in question.value]
+    answers = [question.value_fits(item, schema["contains"], "contains") for item in question.value]
     counts = schema if draft >= 2019 else {}
     return num_hold(answers, counts.get("minContains", 1), counts.get("maxContains", len(answers)))
 
@@ -122,7 +122,7 @@ def _object(question: Question) -> Answer:
     answers = [all_hold(_property(question, name)) for name in value]
     if "propertyNames" in schema:
         names = schema["propertyNames"]
-        answers += [question.asks_of(name, names, "propertyNames") for name in value]
+        answers += [question.value_fits(name, names, "propertyNames") for name in value]
     return all_hold([*answers, None if "unevaluatedProperties" in schema else True])
 
 
@@ -130,15 +130,15 @@ def _property(question: Question, name: str) -> Iterator[Answer]:
     schema, value = question.schema, question.value[name]
     is_named = name in schema.get("properties", {})
     if is_named:
-        yield question.asks_of(value, schema["properties"][name], "properties", name)
+        yield question.value_fits(value, schema["properties"][name], "properties", name)
     for pattern, child in schema.get("patternProperties", {}).items():
         matches = _matches(pattern, name)
         if matches is not False:
             is_named = True
-            yield matches and question.asks_of(value, child, "patternProperties", pattern)
+            yield matches and question.value_fits(value, child, "patternProperties", pattern)
     if not is_named:
         others = schema.get("additionalProperties", True)
-        yield question.asks_of(value, others, "additionalProperties")
+        yield question.value_fits(value, others, "additionalProperties")
 
 
 def _dependencies(question: Question) -> Answer:
@@ -152,19 +152,19 @@ def _dependencies(question: Question) -> Answer:
             if isinstance(dependent, list):
                 answers.append(all(other in question.value for other in dependent))
             else:
-                answers.append(question.asks(dependent, keyword, name))
+                answers.append(question.fits(dependent, keyword, name))
     return all_hold(answers)
 
 
 def _options(question: Question, keyword: str) -> Iterator[Answer]:
     for i, child in enumerate(question.schema[keyword]):
-        yield question.asks(child, keyword, i)
+        yield question.fits(child, keyword, i)
 
 
 def _if(question: Question) -> Answer:
-    condition = question.asks(question.schema["if"], "if")
-    met = question.asks(question.schema.get("then", True), "then")
-    unmet = question.asks(question.schema.get("else", True), "else")
+    condition = question.fits(question.schema["if"], "if")
+    met = question.fits(question.schema.get("then", True), "then")
+    unmet = question.fits(question.schema.get("else", True), "else")
     return any_holds([all_hold([condition, met]), all_hold([negated(condition), unmet])])
 
 
@@ -181,7 +181,7 @@ RULES: dict[str, _Rule] = {
     "allOf": lambda question: all_hold(_options(question, "allOf")),
     "anyOf": lambda question: any_holds(_options(question, "anyOf")),
     "oneOf": lambda question: num_hold(list(_options(question, "oneOf")), 1, 1),
-    "not": lambda question: negated(question.asks(question.schema["not"], "not")),
+    "not": lambda question: negated(question.fits(question.schema["not"], "not")),
     "if": _if,
     **dict.fromkeys(DYNAMIC, lambda question: None),
 }

@@ -36,11 +36,11 @@ class Question:
     kind: str
     depth: int
 
-    def asks(self, schema: Json, *steps: str | int) -> Answer:
+    def fits(self, schema: Json, *steps: str | int) -> Answer:
         """Whether the value is an instance of a subschema of this one, at `steps` from it."""
-        return self.asks_of(self.value, schema, *steps)
+        return self.value_fits(self.value, schema, *steps)
 
-    def asks_of(self, value: Json, schema: Json, *steps: str | int) -> Answer:
+    def value_fits(self, value: Json, schema: Json, *steps: str | int) -> Answer:
         """Whether another value is an instance of a subschema of this one, at `steps` from it."""
         place = self.place
         for step in steps:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.core.nodes import Core, Node, num_asks, says_something
+from specguide.guided.schema.core.nodes import Core, Node, is_constrained, num_constraints
 from specguide.guided.schema.core.sameness import Sameness
 from specguide.guided.schema.merging.merge_kinds import Atom
 
@@ -55,14 +55,14 @@ class AtomSets:
     def _own_of(self, node: Node) -> list[Atom]:
         """The atoms of a node's own fields: its kinds and values, and its choice."""
         if node.ref is None and not (node.any_of or node.all_of):
-            return [node] if num_asks(node) else []
+            return [node] if num_constraints(node) else []
         if id(node) not in self._own:
             atoms = []
-            if node.values is not None or says_something(node.kinds):
+            if node.values is not None or is_constrained(node.kinds):
                 atoms.append(replace(node, any_of=(), ref=None, all_of=()))
             if node.any_of:
                 choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
-                atoms.append(node if num_asks(node) == 1 else choice)
+                atoms.append(node if num_constraints(node) == 1 else choice)
             self._own[id(node)] = atoms
         return self._own[id(node)]
 

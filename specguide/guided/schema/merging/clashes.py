@@ -8,7 +8,7 @@ from itertools import product
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.core.evaluate import takes
-from specguide.guided.schema.core.nodes import NO_OBJECTS, Core, Node, Objects, num_asks
+from specguide.guided.schema.core.nodes import NO_OBJECTS, Core, Node, Objects, num_constraints
 from specguide.guided.schema.json_values import EVERY_TYPE, json_type
 
 _DEEPEST = 4  # nested references
@@ -78,7 +78,7 @@ class Clashes:
         """The options of a core that is only a choice, or a reference to one; else the core."""
         if isinstance(core, bool):
             return [Node("")] if core else []
-        if num_asks(core) == 1 and depth <= _DEEPEST:
+        if num_constraints(core) == 1 and depth <= _DEEPEST:
             if core.ref is not None:
                 return self._options(self._definitions[core.ref], depth + 1)
             if core.any_of:

@@ -23,7 +23,7 @@ from specguide.guided.schema.core.nodes import (
     Kinds,
     Node,
     any_of,
-    num_asks,
+    num_constraints,
     one_of_values,
 )
 from specguide.guided.schema.json_values import EVERY_TYPE
@@ -279,7 +279,7 @@ class _Conjunctions:
             objects or NO_OBJECTS,
         )
         node = Node(path, kinds, all_of=also)
-        return node if num_asks(node) else True
+        return node if num_constraints(node) else True
 
 
 def _merging(atoms: list[Atom], path: str) -> at_work:

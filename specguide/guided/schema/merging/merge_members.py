@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.core.evaluate import asked_of
+from specguide.guided.schema.core.evaluate import schemas_of_property
 from specguide.guided.schema.core.nodes import Core, Objects
 
 Conjoin: TypeAlias = Callable[[Iterable[Core], str], Core]
@@ -32,7 +32,7 @@ class Members:
             (one,) = objects
             spend(len(one.properties))
             names = dict.fromkeys((*one.properties, *required))
-            return {name: self.conjoin(asked_of(one, name), path) for name in names}
+            return {name: self.conjoin(schemas_of_property(one, name), path) for name in names}
         properties: dict[str, Core] = {}
         shared: set[str] = set()  # names that are not constrained by one object alone
         for one in objects:
@@ -53,7 +53,7 @@ class Members:
         left = shared.union(*(one.properties.keys() - known.keys() for one, known in tables))
         for name in [name for name in properties if name in left]:
             asking = [one for one in objects if name in one.properties or _constrains_others(one)]
-            parts = [child for one in asking for child in asked_of(one, name)]
+            parts = [child for one in asking for child in schemas_of_property(one, name)]
             properties[name] = self.conjoin(parts, path)
         for one, known in tables:
             if len(known) < len(one.properties):

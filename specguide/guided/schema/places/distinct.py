@@ -16,8 +16,8 @@ from typing import Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.core.evaluate import asked_of
-from specguide.guided.schema.core.longest_told import longest_told
+from specguide.guided.schema.core.evaluate import schemas_of_property
+from specguide.guided.schema.core.longest_listed import longest_listed
 from specguide.guided.schema.core.nodes import (
     ANYTHING,
     NO_ARRAYS,
@@ -148,7 +148,7 @@ class _Places:
         properties = {
             name: self._number(
                 [
-                    *(child for one in objects for child in asked_of(one, name)),
+                    *(child for one in objects for child in schemas_of_property(one, name)),
                     *self._listed([one[name]] for one in dicts if name in one),
                 ]
             )
@@ -187,7 +187,7 @@ class _Places:
         num_needed = max((one.min_items or 1 for one in arrays), default=1)
         todo = [item for one in arrays for item in (*one.prefix, one.rest)]
         todo += self._listed([lists])
-        return num_needed * max(map(longest_told, walk(todo, self._definitions)), default=0)
+        return num_needed * max(map(longest_listed, walk(todo, self._definitions)), default=0)
 
     def _check_listed(self, distinct: Node) -> None:
         """Raises UnsupportedGuide for an array that must also be one of several enumerated ones:

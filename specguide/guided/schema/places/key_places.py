@@ -16,7 +16,7 @@ from itertools import chain
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.core.evaluate import asked_of
+from specguide.guided.schema.core.evaluate import schemas_of_property
 from specguide.guided.schema.core.nodes import (
     Core,
     CoreSchema,
@@ -131,7 +131,7 @@ class _Places:
             "options": [one.fields() for one in self._options(constraints, names, takes_any)],
             "names": {
                 _spelt(name): self._number(
-                    chain(anything, *(asked_of(one, name) for one in constraints))
+                    chain(anything, *(schemas_of_property(one, name) for one in constraints))
                 )
                 for name in names
             },
@@ -173,7 +173,7 @@ class _Places:
 
 
 def _option(objects: Objects, names: Iterable[str]) -> _Option:
-    allowed = frozenset(name for name in names if False not in asked_of(objects, name))
+    allowed = frozenset(name for name in names if False not in schemas_of_property(objects, name))
     unnamed = "NONE"
     if any(child is not False for child in objects.patterns.values()):
         unnamed = "SOME"

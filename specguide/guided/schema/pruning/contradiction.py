@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_most, spend
-from specguide.guided.schema.core.evaluate import asked_of
+from specguide.guided.schema.core.evaluate import schemas_of_property
 from specguide.guided.schema.core.nodes import Core, CoreSchema, Node, all_of
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.merging.merge import merge
@@ -119,7 +119,7 @@ class _Search:
         elif name == "object":
             objects = [atom.kinds.objects for atom in atoms]
             for key in dict.fromkeys(key for one in objects for key in one.required):
-                conjuncts = [part for one in objects for part in asked_of(one, key)]
+                conjuncts = [part for one in objects for part in schemas_of_property(one, key)]
                 yield f"the required property {key!r}", all_of("", conjuncts)
 
     def _has_none(self, core: Core) -> bool:

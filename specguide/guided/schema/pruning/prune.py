@@ -22,7 +22,7 @@ from specguide.guided.schema.core.nodes import (
     Objects,
     all_of,
     any_of,
-    num_asks,
+    num_constraints,
 )
 from specguide.guided.schema.core.walk import children
 from specguide.guided.schema.json_values import TYPES
@@ -97,7 +97,7 @@ class _Inhabited:
         spend(4)
         if core.ref is not None and core.ref not in self._known:
             return False
-        if core.any_of and num_asks(core) == 1:
+        if core.any_of and num_constraints(core) == 1:
             return any_of(core.path, map(self.pruned, core.any_of))
         kinds = core.kinds if core.values is not None else self._pruned_kinds(core.kinds)
         if kinds is core.kinds and self._is_whole((*core.any_of, *core.all_of)):

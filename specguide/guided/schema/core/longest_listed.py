@@ -14,7 +14,7 @@ from specguide.guided.schema.core.nodes import Node
 from specguide.guided.schema.core.patterns import pattern_automaton
 
 
-def longest_told(node: Node) -> int:
+def longest_listed(node: Node) -> int:
     """Returns the length, in characters, of the longest value or name in a node, or of the longest
     string that its pattern matches; 0 where there is none."""
     listed = [*(node.values or ()), *node.kinds.objects.properties]
