@@ -151,10 +151,10 @@ def test_routing(num_tokens: int, num_experts: int, num_chosen: int, is_normalis
     check_routing(3 * random(num_tokens, num_experts), RoutingRule(num_chosen, is_normalised))
 
 
-@pytest.mark.small
-@pytest.mark.parametrize("is_normalised", [False, True])
-@pytest.mark.parametrize("is_sigmoid", [False, True])
-@pytest.mark.parametrize("num_tokens", [3, 600])
+@pytest.mark.parametrize(
+    ("num_tokens", "is_sigmoid", "is_normalised"),
+    [small(3, True, True), small(600, True, False), (3, False, True), (600, False, False)],
+)
 def test_routing_with_biases_for_the_choice(
     num_tokens: int, is_sigmoid: bool, is_normalised: bool
 ) -> None:
