@@ -52,6 +52,7 @@ class ModelConfig:
     qkv_bias, out_bias:      biases of the attention
     mlp_bias:                biases of the feed-forward layers
     qk_norm:                 each query and key head is normalised
+    is_qk_norm_whole:        instead, all query heads together, and all key heads together
     sliding_windows:         per layer: tokens, or None if the layer sees all tokens before
     max_position_embeddings: longest context, tokens
     embedding_scale:         factor on the embeddings
@@ -79,6 +80,7 @@ class ModelConfig:
     out_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False
+    is_qk_norm_whole: bool = False
     tie_word_embeddings: bool
     sliding_windows: tuple[int | None, ...]
     max_position_embeddings: int
@@ -147,6 +149,7 @@ class ModelConfig:
             qkv_bias=self.qkv_bias,
             out_bias=self.out_bias,
             qk_norm=self.norm if self.qk_norm else None,
+            is_qk_norm_whole=self.is_qk_norm_whole,
             sliding_window=self.sliding_windows[layer],
         )
 

@@ -10,14 +10,15 @@ from typing import Any, Self
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, positive_number, shown
 from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts, SharedExperts
+from specguide.layers.experts import Experts, SeparateExperts, SharedExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
 from specguide.models import dense
-from specguide.models.config import LARGEST, ModelConfig, size
+from specguide.models.config import LARGEST, size
 from specguide.models.expert_fields import experts_shape
+from specguide.models.experts_config import ExpertsConfig
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
 
@@ -29,14 +30,13 @@ _CHOICE_BIAS = "gate.e_score_correction_bias"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glm4MoeConfig(ModelConfig):
+class Glm4MoeConfig(ExpertsConfig):
     """The configuration of a GLM-4.5.
 
     num_dense:   layers with an MLP of `mlp_size` inner features; those behind them have experts
     shared_size: inner features of the MLP beside the experts
     """
 
-    experts: ExpertsShape
     num_dense: int
     mlp_size: int
     shared_size: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -13,14 +14,12 @@ from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.kernels.experts import MXFP4_GROUP, AnyExperts, ExpertMatrices, GateLimits
 from specguide.layers.attention import AttentionShape
-from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.destination import Destination
-from specguide.layers.experts import Experts, ExpertsShape
-from specguide.layers.placement import Placement
+from specguide.layers.experts import ExpertsShape
 from specguide.layers.quantization import ExpertWeights
-from specguide.models import dense
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
+from specguide.models.experts_config import ExpertsConfig, layer_of_experts
 from specguide.models.family import Family
 from specguide.models.windows import Windows, read_layer_types, windows_of
 
@@ -35,10 +34,8 @@ _ROPE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class GptOssConfig(ModelConfig):
+class GptOssConfig(ExpertsConfig):
     """The configuration of a gpt-oss. All layers have experts, and attention with sinks."""
-
-    experts: ExpertsShape
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""
@@ -131,14 +128,6 @@ def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str
     return found
 
 
-def build_layer(config: GptOssConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer whose MLP is a mixture of experts."""
-    experts = Experts.create(
-        place.within("mlp"), config.hidden_size, config.experts, StackedExperts()
-    )
-    return dense.layer_around(experts, config, index, place)
-
-
 def _windows(fields: Mapping[str, Any]) -> Windows:
     num_layers = size(fields, "num_hidden_layers", 36)
     kinds = read_layer_types(fields, num_layers) or [
@@ -147,4 +136,9 @@ def _windows(fields: Mapping[str, Any]) -> Windows:
     return windows_of(kinds, positive_int(fields, "sliding_window", 128))
 
 
-GPT_OSS = Family(("GptOssForCausalLM",), read, build_layer, fields=(*EXPERT_FIELDS, *_FIELDS))
+GPT_OSS = Family(
+    ("GptOssForCausalLM",),
+    read,
+    partial(layer_of_experts, name="mlp", layout=StackedExperts()),
+    fields=(*EXPERT_FIELDS, *_FIELDS),
+)

@@ -4,19 +4,16 @@ all query heads and over all key heads together."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import positive_int, shown
-from specguide.layers.attention import AttentionShape
-from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
-from specguide.layers.placement import Placement
+from specguide.layers.experts import SeparateExperts
 from specguide.layers.rope import RopeConfig
-from specguide.models import dense
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
+from specguide.models.experts_config import ExpertsConfig, layer_of_experts
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
 
@@ -37,18 +34,7 @@ _OF_ABSENT_PARTS = (
 checkpoints have."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MiniMaxM2Config(ModelConfig):
-    """The configuration of a MiniMax-M2. All layers have experts."""
-
-    experts: ExpertsShape
-
-    def attention(self, layer: int) -> AttentionShape:
-        """The attention's shape in layer `layer`."""
-        return replace(super().attention(layer), is_qk_norm_whole=True)
-
-
-def read(fields: Mapping[str, Any]) -> MiniMaxM2Config:
+def read(fields: Mapping[str, Any]) -> ExpertsConfig:
     """Read config.json with the defaults of transformers' MiniMaxM2Config. Raises CheckpointError
     for layers of linear attention."""
     kinds = fields.get("attn_type_list")
@@ -69,7 +55,7 @@ def read(fields: Mapping[str, Any]) -> MiniMaxM2Config:
         is_sigmoid=True,
         choice_bias="e_score_correction_bias",
     )
-    return MiniMaxM2Config.from_fields(
+    return ExpertsConfig.from_fields(
         fields,
         head_dim=head_dim,
         max_position_embeddings=max_positions,
@@ -78,22 +64,16 @@ def read(fields: Mapping[str, Any]) -> MiniMaxM2Config:
             {"rope_theta": 5e6, **fields}, max_positions, share=num_rotated / head_dim
         ),
         qk_norm=True,
+        is_qk_norm_whole=True,
         sliding_windows=no_windows(fields),
         experts=experts,
     )
 
 
-def build_layer(config: MiniMaxM2Config, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index`: a dense layer whose MLP is a mixture of experts."""
-    inner = place.within("block_sparse_moe")
-    experts = Experts.create(inner, config.hidden_size, config.experts, _LAYOUT)
-    return dense.layer_around(experts, config, index, place)
-
-
 MINIMAX_M2 = Family(
     ("MiniMaxM2ForCausalLM",),
     read,
-    build_layer,
+    partial(layer_of_experts, name="block_sparse_moe", layout=_LAYOUT),
     fields=(*_FIELDS, *_OF_ABSENT_PARTS),
     neutral={
         **dict.fromkeys(("use_qk_norm", "use_routing_bias"), (None, True)),

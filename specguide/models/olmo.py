@@ -4,11 +4,9 @@ attention and MLP, and norms over all query heads and over all key heads togethe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number
-from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NormKind
@@ -25,22 +23,13 @@ _FULL = KindOfLayers("full_attention", 500_000.0, is_scaled=True)
 _LOCAL = KindOfLayers("sliding_attention", 500_000.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OlmoConfig(TwoRopesConfig):
-    """The configuration of an OLMo. In OLMo 2 both ropes are the same, and there are no windows."""
-
-    def attention(self, layer: int) -> AttentionShape:
-        """The attention's shape in layer `layer`."""
-        return replace(super().attention(layer), is_qk_norm_whole=True)
-
-
-def read_olmo2(fields: Mapping[str, Any]) -> OlmoConfig:
+def read_olmo2(fields: Mapping[str, Any]) -> TwoRopesConfig:
     """Read config.json with the defaults of transformers' Olmo2Config."""
     rope = RopeConfig.from_hf(fields, size(fields, "max_position_embeddings", 2048))
     return _read(fields, no_windows(fields), {"rope": rope, "local_rope": rope})
 
 
-def read_olmo3(fields: Mapping[str, Any]) -> OlmoConfig:
+def read_olmo3(fields: Mapping[str, Any]) -> TwoRopesConfig:
     """Read config.json with the defaults of transformers' Olmo3Config."""
     num_layers = size(fields, "num_hidden_layers")
     kinds = read_layer_types(fields, num_layers) or [
@@ -60,20 +49,21 @@ def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**fields, "rope_theta": theta, "rope_scaling": rope, "rope_parameters": None}
 
 
-def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> OlmoConfig:
+def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> TwoRopesConfig:
     has_bias = flag(fields, "attention_bias")
-    return OlmoConfig.from_fields(
+    return TwoRopesConfig.from_fields(
         fields,
         norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-5, at_most=1.0)),
         qkv_bias=has_bias,
         out_bias=has_bias,
         qk_norm=True,
+        is_qk_norm_whole=True,
         sliding_windows=windows,
         **ropes,
     )
 
 
-def build_layer(config: OlmoConfig, index: int, place: Placement) -> SandwichLayer:
+def build_layer(config: TwoRopesConfig, index: int, place: Placement) -> SandwichLayer:
     """Layer `index` with uninitialised weights."""
     mlp = GatedMlp.create(place.within("mlp"), config.hidden_size, config.intermediate_size)
     return sandwich_layer(mlp, config, index, place, _NORMS)

@@ -9,12 +9,13 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
+from specguide.layers.experts import Experts, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
-from specguide.models.config import LARGEST, ModelConfig, size
+from specguide.models.config import LARGEST, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
+from specguide.models.experts_config import ExpertsConfig
 from specguide.models.family import Family
 from specguide.models.windows import Windows, no_windows, uniform_windows
 
@@ -28,11 +29,10 @@ _FIELDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Qwen3MoeConfig(ModelConfig):
+class Qwen3MoeConfig(ExpertsConfig):
     """The configuration of a Qwen3-MoE. has_experts: whether each layer has experts; the other
     layers have an MLP of `mlp_size` inner features"""
 
-    experts: ExpertsShape
     mlp_size: int
     has_experts: tuple[bool, ...]
 
