@@ -1,7 +1,7 @@
 """What one pass of Llama-3.1-8B takes, kernel by kernel: verifying drafts, or a prompt's chunk.
 
     python -m benchmarks.passes [--formats bf16,fp8,int4] [--passes 1x4,16x4,64x4,128x4,1x2048]
-    [--model llama-8b] [--ranks-of 1] [--kv-cache-dtype auto]
+    [--model llama-8b] [--ranks-of 1] [--kv-cache-dtype auto] [--adapters 0 --rank 16]
 
 A pass "16x4" has 16 sequences of 4 tokens each behind `--context` tokens; of more than 64 tokens,
 as in "1x2048", they are the beginning of their sequence. Random weights; the target alone, with the
@@ -10,8 +10,9 @@ has those. Times are of a captured graph, replayed in a row; floor: bytes of wei
 values ÷ the bandwidth of copies. Prints a table, with `--kernels` the time of each kernel and of
 families of them too, then one JSON line.
 
-With `--ranks-of N`, what one of N ranks computes, on one GPU: the kernels that also sum over ranks
-that share memory, which wait for nobody here.
+With `--adapters N`, the target has N LoRA adapters for all linear layers of a dense model, and the
+sequences take turns with them. With `--ranks-of N`, what one of N ranks computes, on one GPU: the
+kernels that also sum over ranks that share memory, which wait for nobody here.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ from specguide.cache import KVCache
 from specguide.kernels import Peers
 from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.kernels.peers import peers_num_bytes
+from specguide.layers.lora import NO_LORA, Lora, LoraForm
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, NoCollectives, Ranks
 
 PAGE_SIZE, NUM_REPLAYS, NUM_SHOWN, MOST_DECODED = 16, 12, 16, 64
 MOST_SUMMED = 1024
+MLP = ("gate", "up", "down")
 
 
 class NobodyElse(NoCollectives):
@@ -64,6 +67,14 @@ def first_of(num_ranks: int, device: torch.device) -> Ranks:
     return ONE_RANK if num_ranks == 1 else Ranks(0, num_ranks, NobodyElse(device))
 
 
+def lora_of(num_layers: int, num_adapters: int, rank: int) -> Lora:
+    """Adapters for all linear layers."""
+    names = [f"self_attn.{it}_proj" for it in "qkvo"] + [f"mlp.{it}_proj" for it in MLP]
+    form = LoraForm(rank, 1.0)
+    maps = [f"model.layers.{layer}.{name}" for layer in range(num_layers) for name in names]
+    return Lora([dict.fromkeys(maps, form)] * num_adapters) if num_adapters else NO_LORA
+
+
 @dataclass(frozen=True)
 class Pass:
     """Sequences with as many tokens each behind some that are cached."""
@@ -85,7 +96,7 @@ class Pass:
     def num_pages_each(self) -> int:
         return -(-(self.num_cached + self.num_tokens) // PAGE_SIZE)
 
-    def context(self, device: torch.device) -> ForwardContext:
+    def context(self, device: torch.device, num_adapters: int) -> ForwardContext:
         count, own, before = self.num_sequences, self.num_tokens, self.num_cached
         ids: dict[str, Any] = dict(device=device, dtype=torch.int32)
         positions = torch.arange(before, before + own, device=device).repeat(count)
@@ -100,9 +111,16 @@ class Pass:
             max_query_len=own,
             page_size=PAGE_SIZE,
             attention=attention_backend(device),
+            adapter_ids=(
+                (torch.arange(count, **ids) % num_adapters + 1).repeat_interleave(own)
+                if num_adapters
+                else None
+            ),
         )
 
-    def call_of(self, decoder: Decoder, cache_dtype: torch.dtype) -> Callable[[], Tensor]:
+    def call_of(
+        self, decoder: Decoder, cache_dtype: torch.dtype, num_adapters: int
+    ) -> Callable[[], Tensor]:
         """What gives the logits."""
         config, device = decoder.config, decoder.device
         shape = PAGE_SIZE, config.num_kv_heads // decoder.ranks.size, config.head_dim
@@ -111,7 +129,7 @@ class Pass:
         count = self.num_sequences * self.num_tokens
         tokens = torch.randint(config.vocab_size, (count,), device=device)
         last = torch.arange(count, device=device).view(self.num_sequences, -1)[:, -4:].flatten()
-        context = self.context(device)
+        context = self.context(device, num_adapters)
 
         @torch.inference_mode()
         def call() -> Tensor:
@@ -164,11 +182,12 @@ def measured(
     models: RandomModels,
     cache_dtype: torch.dtype,
     bandwidth: float,
+    num_adapters: int,
     *,
     has_kernels: bool,
 ) -> dict[str, Any]:
     """Prints a row. bandwidth: bytes a second"""
-    replay = replayable(one.call_of(models.target, cache_dtype))
+    replay = replayable(one.call_of(models.target, cache_dtype, num_adapters))
     num_cached = one.num_sequences * (one.num_cached + one.num_tokens)
     cache_bytes = models.num_cache_bytes_read("", 0, num_cached)
     cache_bytes *= cache_dtype.itemsize / models.target.dtype.itemsize
@@ -189,6 +208,8 @@ def main() -> None:
     parser.add_argument("--kv-cache-dtype", choices=("auto", "fp8"), default="auto")
     parser.add_argument("--model", choices=MODELS, default="llama-8b", help="whose shapes")
     parser.add_argument("--ranks-of", type=int, default=1, help="ranks, of which one is measured")
+    parser.add_argument("--adapters", type=int, default=0, help="LoRA adapters of the target")
+    parser.add_argument("--rank", type=int, default=16, help="of each adapter")
     parser.add_argument("--kernels", action="store_true", help="print each kernel's time (GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark")
     args = parser.parse_args()
@@ -203,10 +224,14 @@ def main() -> None:
     for form in args.formats.split(","):
         shapes = MODELS[args.model][args.tiny].held_in(None if form == "bf16" else form)
         ranks = first_of(args.ranks_of, device)
-        models = RandomModels.of((), device, dtype, 4096, shapes, ranks)
+        lora = lora_of(shapes.target["num_hidden_layers"], args.adapters, args.rank)
+        models = RandomModels.of((), device, dtype, 4096, shapes, ranks, lora=lora)
         for text in args.passes.split(","):
             one = Pass.read(text, args.context)
-            row = measured(*(form, one, models, cache_dtype, bandwidth), has_kernels=args.kernels)
+            row = measured(
+                *(form, one, models, cache_dtype, bandwidth, args.adapters),
+                has_kernels=args.kernels,
+            )
             rows.append(row)
         del models
     emit("passes", vars(args), rows, save=False)

@@ -146,6 +146,7 @@ class SlotEntry:
     adjusted:      how its logits are adjusted; None: they stay as they are
     layout:        the drafts that it takes; None: all
     guided_drafts: its drafts are chosen among the tokens that its grammar allows
+    adapter:       its LoRA adapter, 1 … N; 0: none
     """
 
     max_len: int
@@ -154,6 +155,7 @@ class SlotEntry:
     adjusted: AdjustedOutput | None = None
     layout: DraftLayout | None = None
     guided_drafts: bool = True
+    adapter: int = 0
 
 
 class Start(NamedTuple):
@@ -181,11 +183,13 @@ class Piggyback(NamedTuple):
     slots:        the slot of each chunk's request, which has no row of its own in the batch
     block_tables: page ids of each chunk's request
     chunks:       the chunks; each has its next_id
+    adapters:     the LoRA adapter of each chunk's request, see SlotEntry
     """
 
     slots: tuple[int, ...] = ()
     block_tables: tuple[tuple[int, ...], ...] = ()
     chunks: tuple[Chunk, ...] = ()
+    adapters: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:

@@ -54,6 +54,7 @@ class RequestSpec:
     first_scored: index of the first prompt token whose log-probability is returned, ≥ 1; earlier
                   tokens are not scored, so that their keys may come from the prefix cache
     score_temperature: the logits behind prompt log-probabilities are divided by it, > 0
+    adapter:   its LoRA adapter, as SlotEntry numbers them; 0: none
     """
 
     request_id: int
@@ -67,6 +68,7 @@ class RequestSpec:
     external_id: str = ""
     first_scored: int = 1
     score_temperature: float = 1.0
+    adapter: int = 0
 
     @property
     def has_guided_drafts(self) -> bool:

@@ -126,7 +126,8 @@ class MixedCase:
         slots = range(self.num_slots - len(lengths), self.num_slots)
         assert len(lengths) <= NUM_SPARE, "more prompt tokens than the spare slots have"
         chunks = [self._chunk(*pair) for pair in zip(slots, lengths, strict=True)]
-        return Piggyback(tuple(slots), tuple(self._tables[slot] for slot in slots), tuple(chunks))
+        tables = tuple(self._tables[slot] for slot in slots)
+        return Piggyback(tuple(slots), tables, tuple(chunks), (0,) * len(slots))
 
     def _prompt(self, slot: int) -> Sequence[int]:
         return self._requests[slot].prompt_ids

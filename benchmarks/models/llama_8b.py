@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from specguide.config.resolved import ResolvedConfig
+from specguide.layers.lora import NO_LORA, Lora
 from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
 from specguide.models.eagle3 import held_in
 from specguide.models.eagle3_config import Eagle3Config
@@ -131,6 +132,7 @@ class RandomModels:
         shapes: Shapes = SHAPES_8B,
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
+        lora: Lora = NO_LORA,
     ) -> RandomModels:
         """Models of the shapes of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other
         `shapes`, for contexts of up to `max_len` tokens; the part of them that one of `ranks`
@@ -140,7 +142,9 @@ class RandomModels:
         small = shapes.small
         target_config = config_of(shapes.target)
         of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
-        target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage))
+        target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage, lora=lora))
+        for destination in target.adapter_destinations().values():
+            destination.tensor.normal_(std=0.02)
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(head, target, shapes.draft_quantization),
             "mtp": lambda: _random(MtpHead(config_of(head), target)),

@@ -121,7 +121,8 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
         def run(**values: Any) -> None:
             given: Given = {source.config: {} for source in sources}
             for name, (source, entry) in added.items():
-                given[source.config][entry.name] = values.pop(name)
+                value = values.pop(name)
+                given[source.config][entry.name] = tuple(value) if type(value) is list else value
             try:
                 command(given=given, **values)
             except SpecguideError as error:

@@ -11,7 +11,11 @@ from specguide.cli.help import HelpOfManyOptions
 from specguide.errors import InvalidParams
 from specguide.other_engines import OTHER_OPTIONS, OtherOption
 
-_TAKE_MANY = {"--served-model-name": "--served-model-alias", "--api-key": "--api-key"}
+_TAKE_MANY = {
+    "--served-model-name": "--served-model-alias",
+    "--api-key": "--api-key",
+    "--lora-modules": "--lora-modules",
+}
 """Options that take several values in vLLM, and our option for each further one."""
 
 
@@ -36,7 +40,8 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
 
 class ServesNames(KnowsOtherEngines):
-    """A command whose `--served-model-name` and `--api-key` take several values, as in vLLM."""
+    """A command whose `--served-model-name`, `--api-key` and `--lora-modules` take several values,
+    as in vLLM."""
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments with an option for each value. A folder as the last value is the model,

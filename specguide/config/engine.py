@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from specguide.config.adapters import adapter_folders
 from specguide.config.guide import GuideConfig
 from specguide.config.spec import SpecConfig
 from specguide.errors import InvalidParams
@@ -113,6 +114,8 @@ class EngineConfig:
                     weights are rounded to integers of 4 bits, with a scale and a zero for each
                     group of 128 columns. The output matrix stays as it is. Left out: the weights
                     stay as the checkpoint has them
+    lora_modules:   the LoRA adapters that requests may choose, each as NAME=FOLDER; the folder is
+                    as PEFT saves it. All of them stay on the device, beside the target
     model_impl:     what runs the target: "native": a model family of specguide; "transformers":
                     that library's modules with specguide's attention and matrix products, for any
                     decoder-only architecture; "auto": "native" where the family is known, else
@@ -167,6 +170,7 @@ class EngineConfig:
     mixed_iterations: bool = True
     max_step_ms: float | None = None
     quantization: str | None = None
+    lora_modules: tuple[str, ...] = ()
     model_impl: str = "auto"
     device: str | None = None
     dtype: str | None = None
@@ -225,6 +229,12 @@ class EngineConfig:
             raise InvalidParams(
                 f"role {self.transfer.role!r} needs the whole KV cache on one device: leave out "
                 "tensor_parallel_size and pipeline_parallel_size",
+                param="role",
+            )
+        if adapter_folders(self.lora_modules) and self.transfer.role != "both":
+            raise InvalidParams(
+                f"role {self.transfer.role!r} does not work with LoRA adapters: leave out "
+                "lora_modules",
                 param="role",
             )
         if self.guide is None and self.spec is not None:

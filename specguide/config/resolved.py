@@ -4,9 +4,11 @@ facts about model and device."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from specguide.config.adapters import adapter_folders
 from specguide.config.engine import CacheConfig, EngineConfig, TransferConfig
 from specguide.config.guide import GuideConfig
 from specguide.config.spec import SpecConfig
@@ -78,6 +80,8 @@ class ResolvedConfig:
     layout:        the draft layout: all drafts that there may be
     guide:         how grammars are compiled; None: there are no guides
     callbacks:     how grammars run; None: there are no guides
+    adapters:      the folders of the LoRA adapters by their names; requests know them by their
+                   places, from 1 on
     device, dtype: as in Facts
     cache_dtype:   torch's name of the dtype of keys and values
     max_model_len: longest prompt plus output, tokens
@@ -104,6 +108,7 @@ class ResolvedConfig:
     max_step_s: float
     min_slowdown: float
     quantization: str | None
+    adapters: Mapping[str, Path]
     model_impl: str
     device: str
     dtype: str
@@ -154,6 +159,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         mixed_iterations=config.mixed_iterations,
         **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
         quantization=config.quantization,
+        adapters=adapter_folders(config.lora_modules),
         model_impl=config.model_impl,
         device=facts.device,
         dtype=facts.dtype,

@@ -40,8 +40,8 @@ def naming(place: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise CheckpointError where there is no such folder, or where it holds an adapter (LoRA) as
-    PEFT stores it: the model would run without its adapter."""
+    """Raise CheckpointError where there is no such folder, or where it holds a LoRA adapter as PEFT
+    stores it: the model would run without its adapter."""
     try:
         is_there = folder.is_dir()
     except OSError:  # a name that is too long for the file system
@@ -54,8 +54,9 @@ def check_folder(folder: Path) -> None:
                 raise CheckpointError(f"{folder}: {form}")
     if is_file(folder / "adapter_config.json"):
         raise CheckpointError(
-            f"{folder}: holds an adapter (adapter_config.json), and adapters are not supported; "
-            "merge it into its model (PEFT's merge_and_unload), and give a folder without that file"
+            f"{folder}: holds an adapter (adapter_config.json) and no model of its own: give the "
+            "folder of the model that it was trained for, and the adapter as lora_modules "
+            "(--lora-modules NAME=FOLDER)"
         )
 
 

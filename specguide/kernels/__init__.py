@@ -14,6 +14,7 @@ from specguide.kernels import (
     float8,
     host_calls,
     int4,
+    lora,
     peers,
     pointwise,
     reference,
@@ -32,6 +33,7 @@ from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
 from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.kernels.shares import LogitsShare
 
+add_lora = operation(lora.add_lora, lambda: triton.lora.add_lora)
 add_rms_norm = operation(
     pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm, lambda: cpu.add_rms_norm
 )
@@ -93,6 +95,7 @@ __all__ = [
     "SamplingTensors",
     "TakenRows",
     "Wait",
+    "add_lora",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",

@@ -39,17 +39,18 @@ class Column(IntEnum):
     WRITTEN = 1
     LENGTH = 2
     IS_ACTIVE = 3
-    GOLDEN = 4
-    MAX_LEN = 5
-    SEED = 6
-    TEMPERATURE = 7
-    TOP_K = 8
-    TOP_P = 9
-    MIN_P = 10
-    NUM_MODEL = 11
-    ROW_SLOT = 12
-    END_IDS = 13
-    PAGES = 13 + MAX_END_IDS
+    ADAPTER = 4
+    GOLDEN = 5
+    MAX_LEN = 6
+    SEED = 7
+    TEMPERATURE = 8
+    TOP_K = 9
+    TOP_P = 10
+    MIN_P = 11
+    NUM_MODEL = 12
+    ROW_SLOT = 13
+    END_IDS = 14
+    PAGES = 14 + MAX_END_IDS
 
 
 class SlotTensors(NamedTuple):
@@ -58,6 +59,7 @@ class SlotTensors(NamedTuple):
 
     lengths: Tensor
     active: Tensor
+    adapter_ids: Tensor
     max_lens: Tensor
     end_ids: Tensor
     block_table: Tensor
@@ -65,6 +67,15 @@ class SlotTensors(NamedTuple):
     num_model: Tensor
     row_slots: Tensor
     sampling: SamplingTensors
+
+
+class SlotState(NamedTuple):
+    """How many positions of a slot have keys, whether a request decodes there, and the request's
+    LoRA adapter, 0 for none."""
+
+    length: int
+    is_active: bool
+    adapter: int = 0
 
 
 class EntryValues(NamedTuple):
@@ -106,14 +117,14 @@ class SlotRow:
 
     pages:     the beginning of the block table, as long as it is now; None: the slot has no pages
                any more
-    state:     how many positions have keys, and whether a request decodes there
+    state:     how many positions have keys, whether a request decodes there, and its LoRA adapter
     golden_id: the token that is verified first
     entry:     values of a request that enters the slot; the drafts of the one before are forgotten
     """
 
     slot: int
     pages: Sequence[int] | None
-    state: tuple[int, bool] | None = None
+    state: SlotState | None = None
     golden_id: int | None = None
     entry: EntryValues | None = None
 
@@ -129,10 +140,10 @@ class SlotRow:
             written |= Written.GOLDEN
         if self.entry is not None:
             written |= Written.ENTRY
-        length, is_active = self.state or (0, False)
+        length, is_active, adapter = self.state or SlotState(0, is_active=False)
         entry = self.entry.numbers() if self.entry is not None else _NO_ENTRY
         return [
-            *(self.slot, int(written), length, int(is_active), self.golden_id or 0),
+            *(self.slot, int(written), length, int(is_active), adapter, self.golden_id or 0),
             *entry,
             *pages,
             *[-1] * (num_pages - len(pages)),
@@ -156,6 +167,7 @@ def write_slots(rows: Tensor, slots: SlotTensors) -> None:
         if Written.STATE in written:
             slots.lengths[slot] = row[Column.LENGTH]
             slots.active[slot] = bool(row[Column.IS_ACTIVE])
+            slots.adapter_ids[slot] = row[Column.ADAPTER]
         if Written.GOLDEN in written:
             slots.tokens[slot, 0] = row[Column.GOLDEN]
         if Written.ENTRY in written:

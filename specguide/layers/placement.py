@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.quantization import (
     UNQUANTIZED,
     MatrixSpec,
@@ -27,6 +28,7 @@ class Placement:
     prefix:        prefix of the names of a layer's tensors in the checkpoint; "" or ending with a
                    dot
     ranks:         the ranks among which the layers are cut
+    lora:          the adapters whose matrices stand beside the weights of projections
     """
 
     device: torch.device
@@ -34,6 +36,7 @@ class Placement:
     quantization: Quantization = UNQUANTIZED
     prefix: str = ""
     ranks: Ranks = ONE_RANK
+    lora: Lora = NO_LORA
 
     def within(self, name: str) -> Placement:
         """The placement of the part `name` of this layer."""

@@ -62,7 +62,7 @@ class Projection:
         if cut == "inputs" and place.ranks.size > 1:
             return cls._cut_by_inputs(place, in_features, outputs, bias)
         spec = place.matrix(sum(outputs.values()), in_features, outputs, bias=bias)
-        weights = place.weights(spec)
+        weights = place.lora.beside(place.weights(spec), spec, outputs.values())
         return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,10 +21,17 @@ from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
+from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import scale_name
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
+from specguide.models.adapters import (
+    check_adapters,
+    is_of_adapter,
+    load_adapters,
+    read_lora,
+)
 from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder, text_name
@@ -69,12 +76,14 @@ class Decoder:
         max_positions: int | None = None,
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
+        lora: Lora = NO_LORA,
     ) -> None:
         """Uninitialised weights; `load` reads a checkpoint.
 
         max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises
                        InvalidParams if it is longer than that.
         ranks, stage:  the ranks among which its layers are cut, and which layers it has
+        lora:          the adapters that requests may choose
         """
         self.config = config
         self.device = torch.device(device)
@@ -82,7 +91,8 @@ class Decoder:
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
         self.ranks, self.stage = ranks, stage
-        place = Placement(self.device, dtype, config.quantization, ranks=ranks)
+        self._lora = lora
+        place = Placement(self.device, dtype, config.quantization, ranks=ranks, lora=lora)
         inner = place.within("model")
         self.embedding = Embedding.create(
             inner,
@@ -118,6 +128,7 @@ class Decoder:
         quantization: str | None = None,
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
+        adapters: Sequence[Path] = (),
     ) -> Decoder:
         """Load from a Hugging Face folder: config.json and safetensors, one file or shards with
         their index. Or from a GGUF file, whose weights are dequantized.
@@ -125,18 +136,22 @@ class Decoder:
         quantization: one of ONLINE: how the weights are quantized, tensor by tensor, while they are
                       read; None: they are not
         ranks, stage: see the constructor
+        adapters:     folders of LoRA adapters, as PEFT saves them
         Raises CheckpointError that names the file and what is wrong with it, and InvalidParams for
         an unknown quantization, or one that the folder does not allow.
         """
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        destinations = cls.skeleton(config).destinations()
+        lora = read_lora(adapters)
+        skeleton = cls.skeleton(config, lora)
+        destinations = skeleton.destinations()
 
         def rename(name: str) -> str:
             return scale_name(text_name(name), destinations)
 
         check_weights(files, destinations, ignored=partial(_is_left_aside, config), rename=rename)
+        check_adapters(adapters, skeleton.adapter_destinations())
         decoder = cls(
             config,
             device=device,
@@ -144,8 +159,10 @@ class Decoder:
             max_positions=max_positions,
             ranks=ranks,
             stage=stage,
+            lora=lora,
         )
         load_weights(files, decoder.destinations(), rename=rename)
+        load_adapters(adapters, decoder.adapter_destinations())
         if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
@@ -153,10 +170,10 @@ class Decoder:
         return decoder
 
     @classmethod
-    def skeleton(cls, config: ModelConfig) -> Decoder:
+    def skeleton(cls, config: ModelConfig, lora: Lora = NO_LORA) -> Decoder:
         """Shapes without memory, on the meta device; files are checked against them before memory
         is allocated."""
-        return cls(config, device="meta", max_positions=1)
+        return cls(config, device="meta", max_positions=1, lora=lora)
 
     def forward(
         self,
@@ -180,7 +197,8 @@ class Decoder:
         """
         hidden = self.embedding.forward(input_ids)
         aux = AuxStates(aux_layers, {0: hidden})
-        early = outputs if self.config.num_layers not in aux_layers else None
+        is_cut = self.config.num_layers not in aux_layers and self._lora is NO_LORA
+        early = outputs if is_cut else None
         hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux, early)
         if outputs is not None and early is None:
             normed = normed[outputs.index]
@@ -201,6 +219,7 @@ class Decoder:
         outputs: the tokens whose stream is returned; for the others the last layer only computes
                  keys and values; None: all
         """
+        self._lora.begin(context.adapter_ids)
         normed = self.layers[0].input_norm(hidden)
         rotary = {
             rope: table.index_select(0, context.position_ids)
@@ -255,7 +274,14 @@ class Decoder:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""
-        return merged(self.embedding, self.norm, self.lm_head, *self.layers)
+        return {name: it for name, it in self._destinations() if not is_of_adapter(name)}
+
+    def adapter_destinations(self) -> dict[str, Destination]:
+        """Where each tensor of its adapters goes, by the name that `adapter_name` gives it."""
+        return {name: it for name, it in self._destinations() if is_of_adapter(name)}
+
+    def _destinations(self) -> Iterable[tuple[str, Destination]]:
+        return merged(self.embedding, self.norm, self.lm_head, *self.layers).items()
 
     def rope_table_for(self, layer: ModelConfig) -> Tensor:
         """The rotary table for a draft head's layer, as long as this model's: heads are published

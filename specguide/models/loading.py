@@ -4,7 +4,7 @@ modules."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def load_decoder(
     model_impl: str = "auto",
     ranks: Ranks = ONE_RANK,
     stage: Stage = ONE_STAGE,
+    adapters: Sequence[Path] = (),
 ) -> Decoder:
     """See Decoder.load and `read_config`. Warns if transformers' modules run the model because no
     family supports it."""
@@ -73,8 +74,10 @@ def load_decoder(
             quantization=quantization,
             ranks=ranks,
             stage=stage,
+            adapters=adapters,
         )
     _refuse_ranks(ranks, stage)
+    _refuse_adapters(adapters)
     config = read_config(folder, quantization, "transformers")
     if model_impl == "auto":
         warnings.warn(
@@ -127,6 +130,15 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
                 f"{param} out, or use a model with a native implementation",
                 param=param,
             )
+
+
+def _refuse_adapters(adapters: Sequence[Path]) -> None:
+    if adapters:
+        raise InvalidParams(
+            "a model that is run by transformers' modules takes no LoRA adapters: leave "
+            "lora_modules out, or use a model with a native implementation",
+            param="lora_modules",
+        )
 
 
 def _present_name(name: str) -> str:

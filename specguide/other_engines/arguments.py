@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from specguide.other_engines.option import (
     EMPTY,
-    NO_ADAPTERS,
+    LORA,
     NOTHING,
     OFF,
     OWN_TOKENIZER,
@@ -52,7 +52,7 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(("use_tqdm", "mm_processor_kwargs", "chat_template_content_format"), NOTHING),
     **dict.fromkeys(("messages", "conversation"), called("conversations")),
     "request_id": OtherOption("outputs are in the order of the prompts"),
-    "lora_request": OtherOption(NO_ADAPTERS),
+    "lora_request": OtherOption(LORA),
     "prompt_token_ids": OtherOption("give them as {prompts}"),
     "priority": OtherOption(
         "all prompts of a call have the same priority: leave it out", ("0", *EMPTY)
@@ -72,7 +72,7 @@ OTHER_STREAM_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": called("params"),
     **dict.fromkeys(("trace_headers", "prompt_text", "data_parallel_rank"), NOTHING),
     "request_id": OtherOption("leave the loop over a stream, and its request is cancelled"),
-    "lora_request": OtherOption(NO_ADAPTERS),
+    "lora_request": OtherOption(LORA),
     **dict.fromkeys(("inputs", "prompt_token_ids"), called("prompt")),
     "tokenization_kwargs": OtherOption(
         "to tokenize in your own way, give token ids as the prompt", EMPTY
@@ -217,6 +217,6 @@ OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
     "num_cached_tokens": "use metrics.num_cached",
     "cumulative_logprob": "add up the logprobs of its token_ids",
     "index": "use the position in samples",
-    "lora_request": NO_ADAPTERS,
+    "lora_request": "it is the adapter that the parameters name",
 }
 """What RequestOutput and CompletionOutput have in vLLM."""

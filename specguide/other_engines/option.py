@@ -50,7 +50,7 @@ OFF = ("false",)
 EMPTY = ("", "{}", "[]", "()")
 """Values that ask for nothing, for flags and for other options."""
 
-NO_ADAPTERS = "adapters (LoRA) are not supported"
+LORA = "name the adapter in lora of SamplingParams; the engine has it by lora_modules"
 OWN_TOKENIZER = (
     "the tokenizer and the chat template are those of the model's folder: change them there"
 )

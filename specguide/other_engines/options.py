@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from specguide.other_engines.option import (
     EMPTY,
-    NO_ADAPTERS,
     NOTHING,
     OWN_TOKENIZER,
     TEXT_ONLY,
@@ -141,12 +140,12 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(("task", "runner"), OtherOption(TEXT_ONLY, ("auto", "generate"))),
     "convert": OtherOption(TEXT_ONLY, ("auto", "none")),
     "is_embedding": only_off(TEXT_ONLY),
-    "enable_lora": only_off(NO_ADAPTERS),
-    **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(NO_ADAPTERS, takes_many=True)),
+    "enable_lora": OtherOption(is_flag=True),
+    "lora_paths": OtherOption("use {lora_modules}", EMPTY, takes_many=True),
     **dict.fromkeys(
-        ("default_mm_loras", "qlora_adapter_name_or_path"), OtherOption(NO_ADAPTERS, EMPTY)
+        ("default_mm_loras", "qlora_adapter_name_or_path"), OtherOption("use {lora_modules}", EMPTY)
     ),
-    "enable_prompt_adapter": only_off(NO_ADAPTERS),
+    "enable_prompt_adapter": only_off("prompt adapters are not supported"),
     "mm_encoder_only": only_off(TEXT_ONLY),
     "io_processor_plugin": OtherOption(TEXT_ONLY),
     **dict.fromkeys(

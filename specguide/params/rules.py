@@ -136,6 +136,7 @@ RULES: dict[str, tuple[Predicate, str]] = {
         ("include_stop_str_in_output", "skip_special_tokens"),
         (_instance_of(bool), "True or False"),
     ),
+    "lora": (_optional(is_text), "the name of an adapter or None"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
     "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),

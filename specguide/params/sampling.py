@@ -114,6 +114,8 @@ class SamplingParams:
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
                     are derived from `seed`
     speculation:    how the request uses the engine's drafts; None: all of them
+    lora:           name of the LoRA adapter that the target runs with, of the engine's
+                    lora_modules; None: none
     timeout_s:      seconds from the request's arrival after which it ends with an error, > 0; None:
                     no limit
 
@@ -185,6 +187,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     n: int = converted(1, as_int)
+    lora: str | None = None
     timeout_s: float | None = converted(None, as_real)
     speculation: Speculation | None = None
     return_drafts: bool = False

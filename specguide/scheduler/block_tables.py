@@ -29,6 +29,11 @@ device."""
 _KEYS_AT_ONCE = 64
 
 
+def _first_key(adapter: int) -> bytes:
+    """What stands before the first page: keys depend on the LoRA adapter that computed them."""
+    return b"%d" % adapter if adapter else b""
+
+
 class BlockTables:
     """The pages of all requests that are open.
 
@@ -138,7 +143,7 @@ class BlockTables:
         self, sequence: SequenceState, known: Sequence[bytes], num_tokens: int
     ) -> Iterator[bytes]:
         """Page keys behind those in `known`, for all pages that its first `num_tokens` fill."""
-        last = known[-1] if known else b""
+        last = known[-1] if known else _first_key(sequence.adapter)
         size = self._page_size
         num_pages = min(num_tokens, sequence.num_tokens - 1) // size
         for page in range(len(known), num_pages, _KEYS_AT_ONCE):

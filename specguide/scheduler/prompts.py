@@ -104,6 +104,7 @@ class PromptPlanner:
             tuple(sequence.slot for sequence in planned),
             tuple(placement.tables[sequence] for sequence in planned),
             tuple(chunks),
+            tuple(sequence.adapter for sequence in planned),
         )
         self._rate.take(piggyback.num_tokens)
         return piggyback

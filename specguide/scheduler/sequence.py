@@ -80,7 +80,7 @@ class SequenceState:
         self.num_steps = priority_steps(spec.priority)
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """The order of requests: the least key runs first, and loses its pages last."""
-        self.request_id = spec.request_id
+        self.request_id, self.adapter = spec.request_id, spec.adapter
         self._prompt_len = len(spec.prompt_ids)
         self.client, self._output_ids = spec.client, self.request.output_ids
         self._min_output = spec.params.min_tokens
@@ -152,6 +152,7 @@ class SequenceState:
             adjusted=adjusted,
             layout=self.layout,
             guided_drafts=request.spec.has_guided_drafts,
+            adapter=self.adapter,
         )
 
     def enter_slot(self, slot: int) -> None:

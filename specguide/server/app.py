@@ -83,7 +83,8 @@ OTHER_PATHS = {
         _TEXT_ONLY,
     ),
     **dict.fromkeys(
-        ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"), "this server has no LoRA adapters"
+        ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+        "adapters are given to the server when it starts: use --lora-modules",
     ),
     **dict.fromkeys(
         ("/sleep", "/wake_up", "/is_sleeping"), "stop the server, and start it again later"

@@ -18,6 +18,7 @@ from specguide.kernels.slot_rows import (
     NO_END_ID,
     EntryValues,
     SlotRow,
+    SlotState,
     SlotTensors,
     slot_rows,
 )
@@ -39,6 +40,7 @@ class SlotSizes:
     page_size:  tokens a page
     vocab_size: width of the logits
     layout:     the drafts that there may be
+    has_adapters: requests may choose a LoRA adapter
     """
 
     num_slots: int
@@ -46,6 +48,7 @@ class SlotSizes:
     page_size: int
     vocab_size: int
     layout: DraftLayout
+    has_adapters: bool = False
 
 
 class SlotTable:
@@ -58,6 +61,7 @@ class SlotTable:
     sizes:         how large the table is
     ids:           int64 [num_slots], the slots' numbers
     active:        bool [num_slots], the slot has a request that has not ended
+    adapter_ids:   int32 [num_slots], the LoRA adapter of the slot's request, 0 for none
     lengths:       int64 [num_slots], positions whose keys are stored, which is also the position of
                    the golden token
     max_lens:      int64 [num_slots], the request ends at this number of tokens, prompt and output
@@ -78,6 +82,7 @@ class SlotTable:
         num_slots = sizes.num_slots
         self.ids = torch.arange(num_slots, device=device)
         self.active = torch.zeros(num_slots, dtype=torch.bool, device=device)
+        self.adapter_ids = torch.zeros(num_slots, dtype=torch.int32, device=device)
         self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.max_lens = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.end_ids = torch.full(
@@ -114,7 +119,7 @@ class SlotTable:
         rows = []
         for slot, table, chunk, entry in parts:
             # A padded row that runs for this slot before it is active must not touch its keys.
-            state = chunk.end, chunk.next_id is None
+            state = SlotState(chunk.end, chunk.next_id is None, entry.adapter)
             rows.append(SlotRow(slot, table, state, entry=self._enter(slot, entry)))
         return rows
 
@@ -128,7 +133,7 @@ class SlotTable:
 
     def leave(self, slots: Sequence[int]) -> None:
         """Clear slots: from now on no key is stored and no token accepted for them."""
-        self.write([SlotRow(slot, None, (0, False)) for slot in slots])
+        self.write([SlotRow(slot, None, SlotState(0, is_active=False)) for slot in slots])
 
     def write(self, rows: Sequence[SlotRow]) -> None:
         """Write rows, if there are any, into their slots."""
@@ -143,13 +148,15 @@ class SlotTable:
         for row, entry, last_id, position, _ in batch.starts:
             slot = batch.slots[row]
             values = self._enter(slot, entry)
-            yield SlotRow(slot, batch.block_tables[row], (position, True), last_id, values)
+            state = SlotState(position, True, entry.adapter)
+            yield SlotRow(slot, batch.block_tables[row], state, last_id, values)
 
     @cached_property
     def _written(self) -> SlotTensors:
         return SlotTensors(
             self.lengths,
             self.active,
+            self.adapter_ids,
             self.max_lens,
             self.end_ids,
             self.block_table,
@@ -174,5 +181,5 @@ class SlotTable:
 
 
 def _beside(piggyback: Piggyback) -> Iterator[SlotRow]:
-    parts = zip(piggyback.slots, piggyback.block_tables, piggyback.chunks, strict=True)
-    return (SlotRow(slot, table, (chunk.end, False)) for slot, table, chunk in parts)
+    for slot, table, chunk, adapter in zip(*piggyback, strict=True):
+        yield SlotRow(slot, table, SlotState(chunk.end, False, adapter))

@@ -123,6 +123,7 @@ def prefill_input(
         max_query_len=max_query_len,
         page_size=table.sizes.page_size,
         attention=table.attention,
+        adapter_ids=_adapters_of_prompts(table, plan),
     )
     return ForwardInput(
         slots=plan.slots,
@@ -194,6 +195,7 @@ def _placed_input(
         page_size=table.sizes.page_size,
         attention=table.attention,
         mask=mask,
+        adapter_ids=_adapters_of_nodes(table, slots, num_own),
     )
     return ForwardInput(
         slots=slots,
@@ -204,6 +206,23 @@ def _placed_input(
         num_nodes=num_own,
         is_chain=True,
     )
+
+
+def _adapters_of_prompts(table: SlotTable, plan: PrefillPlan) -> Tensor | None:
+    """The adapter of each token of a prefill, int32 [T]; None where there are no adapters. Padding
+    has that of the last request."""
+    if not table.sizes.has_adapters:
+        return None
+    index = torch.arange(len(plan.token_ids), device=plan.bounds.device)
+    request = torch.bucketize(index, plan.bounds[1:-1], right=True)
+    return table.adapter_ids[plan.slots][request]
+
+
+def _adapters_of_nodes(table: SlotTable, slots: Slots, num_nodes: int) -> Tensor | None:
+    """The adapter of each node of these slots, int32 [B · N]; None where there are no adapters."""
+    if not table.sizes.has_adapters:
+        return None
+    return table.adapter_ids[slots].repeat_interleave(num_nodes)
 
 
 @cache

@@ -30,7 +30,7 @@ from specguide.scheduler import Advance
 K = DraftLayout.chain(num_model=3)
 WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)
 TREE = SpecConfig(tree=DynamicTree()).layout
-PROMPT = Piggyback((9,), ((),), (Chunk([1, 2], 0),))
+PROMPT = Piggyback((9,), ((),), (Chunk([1, 2], 0),), (0,))
 GPU, CPU = (4.9, 5.9, 6.4, 8.0), (10.0, 16.4, 20.0, 70.0)  # an iteration's time by level
 
 

@@ -10,7 +10,7 @@ from gpu_case import DEVICE, to_device
 
 from specguide.batch import SamplingValues
 from specguide.kernels import SamplingTensors, slot_rows, write_slots
-from specguide.kernels.slot_rows import MAX_END_IDS, EntryValues, SlotRow, SlotTensors
+from specguide.kernels.slot_rows import MAX_END_IDS, EntryValues, SlotRow, SlotState, SlotTensors
 
 pytestmark = [pytest.mark.gpu, pytest.mark.small]
 NUM_SLOTS, MOST_PAGES, NUM_NODES = 9, 300, 5
@@ -23,6 +23,7 @@ def slots() -> SlotTensors:
     return SlotTensors(
         lengths=torch.full((NUM_SLOTS,), -7),
         active=torch.ones(NUM_SLOTS, dtype=torch.bool),
+        adapter_ids=torch.full((NUM_SLOTS,), **ints),
         max_lens=torch.full((NUM_SLOTS,), -7),
         end_ids=torch.full((NUM_SLOTS, MAX_END_IDS), **ints),
         block_table=torch.full((NUM_SLOTS, MOST_PAGES), **ints),
@@ -53,7 +54,7 @@ def row(slot: int, most_pages: int, numbers: random.Random) -> SlotRow:
     return SlotRow(
         slot,
         or_none(pages),
-        or_none((numbers.randrange(1 << 40), numbers.random() < 0.5)),
+        or_none(SlotState(numbers.randrange(1 << 40), numbers.random() < 0.5, slot)),
         or_none(numbers.randrange(1 << 20)),
         or_none(entry(numbers)),
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import int4_checkpoints
 import pytest
@@ -14,13 +12,13 @@ import torch
 from paging import Sequences
 from random_models import CASES, random_model, tokens
 from torch import Tensor
+from two_ranks import each_of_two
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder
-from specguide.parallel import ONE_RANK, Meeting, Ranks, connect
+from specguide.parallel import ONE_RANK, Ranks
 
-T = TypeVar("T")
 CUT = (
     "llama-tied",
     "llama-biases",
@@ -55,19 +53,6 @@ def logits(
         cache = sequences.cache(replace(config, num_kv_heads=num_kv_heads))
         hidden, _ = decoder.forward(tokens(8), sequences.extend([8]), cache)
         return decoder.logits(hidden)
-
-
-def each_of_two(run: Callable[[Ranks], T], *, has_whole_experts: bool = False) -> list[T]:
-    """The results of `run` for either rank."""
-    meeting, store = Meeting.open(2, 60.0)
-
-    def connected(rank: int) -> T:
-        own = store if rank == 0 else None
-        device = torch.device("cpu")
-        return run(connect(meeting, rank, device, own, has_whole_experts=has_whole_experts))
-
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(connected, range(2)))
 
 
 def on_two_ranks(folder: Path, **settings: str) -> list[Tensor]:

@@ -42,7 +42,7 @@ def test_a_request_enters_its_slot_and_leaves_it() -> None:
 def test_an_iteration_that_decodes_changes_several_slots() -> None:
     slots = table()
     start = Start(1, entry(guided_drafts=False), 11, 3, True)
-    beside = Piggyback((3,), ((8, 9, 10),), (Chunk((1, 2), 0, 3),))
+    beside = Piggyback((3,), ((8, 9, 10),), (Chunk((1, 2), 0, 3),), (1,))
     slots.change(
         Batch(
             (0, 1),
@@ -55,6 +55,7 @@ def test_an_iteration_that_decodes_changes_several_slots() -> None:
     )
     assert slots.block_table[:4, :3].tolist() == [[1, 2, -1], [-1] * 3, [4, -1, -1], [8, 9, 10]]
     assert slots.lengths.tolist() == [0, 0, 3, 2, 0]
+    assert slots.adapter_ids.tolist() == [0, 0, 0, 1, 0]
     assert slots.active.tolist() == [False, False, True, False, False]
     assert slots.nodes.tokens[2].tolist() == [11, -1, -1, -1]
     assert slots.drafts.row_slots.tolist() == [0, 1, 4, 3, 4]

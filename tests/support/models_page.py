@@ -118,7 +118,9 @@ def page() -> str:
         "- mxfp4: the experts of gpt-oss",
         f"- GGUF: architectures {kinds}, dequantized; others are refused",
         "- `bitsandbytes`, NVFP4, other bits: refused",
-        "- adapters (LoRA, `adapter_config.json`): refused; merge them into the model first",
+        "- [LoRA adapters](serving.md#adapters) as PEFT saves them, of the linear layers of "
+        "attention and of dense feed-forward layers; DoRA, and adapters of experts, embeddings, "
+        "output matrix or biases are refused",
     ]
     return "\n".join(parts) + "\n"
 

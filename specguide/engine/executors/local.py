@@ -149,6 +149,7 @@ def load_models(
         model_impl=config.model_impl,
         ranks=ranks,
         stage=stage,
+        adapters=tuple(config.adapters.values()),
     )
     entry = _entry(config)
     if config.spec is None or entry.load is None:

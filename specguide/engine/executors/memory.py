@@ -72,6 +72,7 @@ class Memory:
             config.cache.page_size,
             target.config.vocab_size,
             config.layout,
+            has_adapters=bool(config.adapters),
         )
         is_guided = config.guide is not None
         slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)

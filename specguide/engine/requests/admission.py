@@ -82,6 +82,7 @@ class Admission:
         self._finite = FiniteGrammars(capabilities.vocab_size)
         self._tokenizer, self._capabilities = tokenizer, capabilities
         self._num_ranks = config.num_ranks
+        self._adapters = {name: place for place, name in enumerate(config.adapters, 1)}
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
         self._may_cut_off = config.guide is not None and config.guide.allow_truncation
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
@@ -113,7 +114,10 @@ class Admission:
         """A new request, with the parameters of Engine.add."""
         details = {"arrival_s": time.perf_counter(), **details}
         seed = _seed(params.seed, details.get("sample", 0))
-        spec = RequestSpec(self.next_id(), tuple(prompt_ids), params, seed, **details)
+        adapter = self._adapters.get(params.lora or "", 0)
+        spec = RequestSpec(
+            self.next_id(), tuple(prompt_ids), params, seed, adapter=adapter, **details
+        )
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
         return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 
@@ -180,6 +184,13 @@ class Admission:
                 "logits_processors need drafts in a chain, and this engine drafts in a tree: build "
                 "it without a draft tree, or with adaptive drafts",
                 param="logits_processors",
+            )
+        if params.lora is not None and params.lora not in self._adapters:
+            known = ", ".join(map(repr, self._adapters)) or "none"
+            raise InvalidParams(
+                f"lora {params.lora!r} is no adapter of this engine, which has {known}: give it to "
+                "the engine in lora_modules",
+                param="lora",
             )
         grammar = None
         if compiled is not None:

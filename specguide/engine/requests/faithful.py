@@ -143,6 +143,7 @@ class _Job:
             client=spec.client,
             first_scored=first,
             score_temperature=temperature,
+            adapter=spec.adapter,
         )
         return Request(asked, prompt_logprobs=[None] * first)
 

@@ -121,6 +121,7 @@ class ForwardContext:
     attention:       the backend that runs this pass's attention
     mask:            which keys each token sees; a tree mask requires that every sequence has Q =
                      max_query_len tokens
+    adapter_ids:     int32 [T], the LoRA adapter of each token, 0 for none; None: no token has one
     """
 
     position_ids: Tensor
@@ -132,6 +133,7 @@ class ForwardContext:
     page_size: int
     attention: AttentionBackend
     mask: AttentionMask = CAUSAL
+    adapter_ids: Tensor | None = None
 
     @cached_property
     def plan(self) -> AttentionPlan:
@@ -196,6 +198,9 @@ class PassContext(Protocol):
 
     @property
     def slot_mapping(self) -> Tensor: ...
+
+    @property
+    def adapter_ids(self) -> Tensor | None: ...
 
     @property
     def plan(self) -> AttentionPlan: ...

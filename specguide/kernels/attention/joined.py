@@ -31,6 +31,12 @@ class JoinedContext:
         return torch.cat([self.first.slot_mapping, self.second.slot_mapping])
 
     @cached_property
+    def adapter_ids(self) -> Tensor | None:
+        """See PassContext: int32 [T], those of `first`, then those of `second`."""
+        first, second = self.first.adapter_ids, self.second.adapter_ids
+        return None if first is None or second is None else torch.cat([first, second])
+
+    @cached_property
     def plan(self) -> AttentionPlan:
         """The plan of both parts."""
         second, first = self.first.attention.pair(self.second, self.first)

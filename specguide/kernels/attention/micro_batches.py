@@ -53,4 +53,5 @@ def _part(context: ForwardContext, seqs: slice, tokens: slice) -> ForwardContext
         query_start_loc=bounds - bounds[0],
         seq_lens=context.seq_lens[seqs],
         mask=context.mask.select(seqs),
+        adapter_ids=None if context.adapter_ids is None else context.adapter_ids[tokens],
     )

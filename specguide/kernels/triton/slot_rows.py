@@ -26,7 +26,7 @@ class _Sampling(NamedTuple):
     min_p: Any
 
 
-_SLOT, _WRITTEN, _LENGTH, _IS_ACTIVE, _GOLDEN, *_OF_ENTRY, _END_IDS, _PAGES = (
+_SLOT, _WRITTEN, _LENGTH, _IS_ACTIVE, _ADAPTER, _GOLDEN, *_OF_ENTRY, _END_IDS, _PAGES = (
     tl.constexpr(int(column)) for column in Column
 )
 _MAX_LEN, _SEED, _TEMPERATURE, _TOP_K, _TOP_P, _MIN_P, _NUM_MODEL, _ROW_SLOT = _OF_ENTRY
@@ -41,6 +41,7 @@ def write_slots(rows: Tensor, slots: SlotTensors) -> None:
         rows.shape[1],
         slots.lengths,
         slots.active.view(torch.uint8),
+        slots.adapter_ids,
         slots.max_lens,
         slots.end_ids,
         slots.block_table,
@@ -92,6 +93,7 @@ def _write_kernel(
     num_columns,
     lengths,
     active,
+    adapter_ids,
     max_lens,
     end_ids,
     block_table,
@@ -113,6 +115,7 @@ def _write_kernel(
     if written & _HAS_STATE:
         tl.store(lengths + slot, tl.load(row + _LENGTH))
         tl.store(active + slot, tl.load(row + _IS_ACTIVE).to(tl.uint8))
+        tl.store(adapter_ids + slot, tl.load(row + _ADAPTER).to(tl.int32))
     if written & _HAS_GOLDEN:
         tl.store(own_tokens, tl.load(row + _GOLDEN).to(tl.int32))
     if written & _HAS_ENTRY:

@@ -47,6 +47,7 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
         n=num_samples,
         max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
         guide=guide,
+        lora=backend.adapter(body.model),
         logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
         prompt_logprobs=_scored_of_prompt(body),
     )

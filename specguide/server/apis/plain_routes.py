@@ -33,8 +33,9 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 @router.get("/v1/models")
 @router.get("/v1/models/", include_in_schema=False)
 async def models(request: Request) -> dict[str, Any]:
-    """The served model, under each of its names; with Anthropic's fields beside OpenAI's."""
-    names = _backend(request).config.model_names
+    """The served model, under each of its names, and its adapters; with Anthropic's fields beside
+    OpenAI's."""
+    names = _backend(request).model_names
     return {
         "object": "list",
         "data": [_model(request, name) for name in names],
@@ -124,6 +125,7 @@ def _model(request: Request, name: str) -> dict[str, Any]:
         "created_at": datetime.fromtimestamp(started_s, UTC).isoformat(),
         "owned_by": "specguide",
         "root": backend.config.model_name,
+        "parent": backend.adapter(name) and backend.config.model_name,
         "max_model_len": most,
         "max_input_tokens": most,
         "max_tokens": most,

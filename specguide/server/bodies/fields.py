@@ -116,7 +116,7 @@ _GENERATING: Final[Table] = {
     "no_stop_trim": Refused("use include_stop_str_in_output", (False,)),
     **dict.fromkeys(
         ("lora_path", "lora_request", "lora"),
-        Refused("this server has no LoRA adapters: leave it out"),
+        Refused("give the name of the adapter as model"),
     ),
     "grammar": Refused("use guided_grammar, guided_regex or guided_json", ("",)),
     "structural_tag": Refused("use structured_outputs.structural_tag"),

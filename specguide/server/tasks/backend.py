@@ -195,17 +195,26 @@ class Backend:
         return self.tokenizer.decode([token], skip_special_tokens=False).encode(), True
 
     def check_model(self, name: str | None) -> str:
-        """The model's name for answers, given the requested one, which may be missing or an alias.
-        Raises ApiError for another model's name."""
-        if name and name not in self.config.model_names:
+        """The model's name for answers, given the requested one, which may be missing, an alias or
+        an adapter. Raises ApiError for another model's name."""
+        if name and name not in self.model_names:
             raise ApiError(
                 404,
                 f"the model {name!r} does not exist; this server has "
-                f"{', '.join(map(repr, self.config.model_names))}",
+                f"{', '.join(map(repr, self.model_names))}",
                 param="model",
                 code="model_not_found",
             )
-        return self.config.model_name
+        return self.adapter(name) or self.config.model_name
+
+    def adapter(self, name: str | None) -> str | None:
+        """The LoRA adapter that is asked for by a model's name; None: the model itself."""
+        return name if name in self.engine.config.adapters else None
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """All names that clients may give as the model: its own, and those of its adapters."""
+        return (*self.config.model_names, *self.engine.config.adapters)
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:

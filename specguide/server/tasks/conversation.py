@@ -64,7 +64,12 @@ def conversation_task(
     return Task(
         model,
         (token_ids,),
-        body.sampling(backend.sampling_defaults, **sampling, **plan.guided(calls.guide, expected)),
+        body.sampling(
+            backend.sampling_defaults,
+            lora=backend.adapter(body.model),
+            **sampling,
+            **plan.guided(calls.guide, expected),
+        ),
         reasoning=expected,
         schema_params=calls.schema_params,
         priority=body.priority,

@@ -1,0 +1,39 @@
+"""Owns how LoRA adapters are named in a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from specguide.errors import InvalidParams
+
+
+def adapter_folders(lora_modules: Sequence[str]) -> dict[str, Path]:
+    """The folder of each adapter by its name, from texts NAME=FOLDER, or JSON objects with "name"
+    and "path" as in vLLM. Raises InvalidParams for any other text, and a name that comes twice."""
+    folders: dict[str, Path] = {}
+    for written in lora_modules:
+        name, folder = _read(written)
+        if name in folders:
+            raise InvalidParams(
+                f"lora_modules has two adapters called {name!r}: give each a name of its own",
+                param="lora_modules",
+            )
+        folders[name] = Path(folder)
+    return folders
+
+
+def _read(written: str) -> tuple[str, str]:
+    name, _, folder = written.partition("=")
+    if written.startswith("{"):
+        name = folder = ""
+        with suppress(ValueError, RecursionError, KeyError, TypeError):
+            fields = json.loads(written)
+            name, folder = fields["name"], fields["path"]
+    if not (isinstance(name, str) and isinstance(folder, str) and name and folder):
+        raise InvalidParams(
+            f"lora_modules must have texts NAME=FOLDER, found {written!r}", param="lora_modules"
+        )
+    return name, folder

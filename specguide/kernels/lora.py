@@ -1,0 +1,44 @@
+"""Owns the products of LoRA adapters: what each row's adapter adds to a projection's product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class LoraMatrices:
+    """The matrices of N adapters for a projection of M stacked maps (Hu et al. 2021, "LoRA", arXiv
+    2106.09685). An adapter whose rank is below R, or that leaves a map alone, has zeros.
+
+    a:      [N, M, R, in_features]
+    b:      [N, out_features, R], already multiplied by the adapter's scale
+    bounds: M + 1 output features; map m has those from bounds[m] to bounds[m + 1] - 1
+    """
+
+    a: Tensor
+    b: Tensor
+    bounds: tuple[int, ...]
+
+
+def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Tensor) -> None:
+    """Add b · a · x of each row's adapter to a projection's product, in place.
+
+    product:     [T, out_features], contiguous
+    x:           [T, in_features], the projection's input
+    adapter_ids: int32 [T], the adapter of each row, 1 … N; 0: none
+    """
+    for adapter in adapter_ids.unique().tolist():
+        if adapter:
+            rows = (adapter_ids == adapter).nonzero()[:, 0]
+            product[rows] += _added(x[rows], matrices, adapter - 1).to(product.dtype)
+
+
+def _added(x: Tensor, matrices: LoraMatrices, adapter: int) -> Tensor:
+    """What one adapter adds to rows of x, float32."""
+    maps = zip(matrices.a[adapter].float(), pairwise(matrices.bounds), strict=True)
+    b = matrices.b[adapter].float()
+    return torch.cat([x.float() @ a.T @ b[start:stop].T for a, (start, stop) in maps], 1)
