@@ -23,6 +23,11 @@ class LoraMatrices:
     b: Tensor
     bounds: tuple[int, ...]
 
+    @property
+    def sections(self) -> list[tuple[int, int]]:
+        """The first output feature of each map, and the one behind its last."""
+        return list(pairwise(self.bounds))
+
 
 def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Tensor) -> None:
     """Add b · a · x of each row's adapter to a projection's product, in place.
@@ -39,6 +44,6 @@ def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Te
 
 def _added(x: Tensor, matrices: LoraMatrices, adapter: int) -> Tensor:
     """What one adapter adds to rows of x, float32."""
-    maps = zip(matrices.a[adapter].float(), pairwise(matrices.bounds), strict=True)
+    maps = zip(matrices.a[adapter].float(), matrices.sections, strict=True)
     b = matrices.b[adapter].float()
     return torch.cat([x.float() @ a.T @ b[start:stop].T for a, (start, stop) in maps], 1)

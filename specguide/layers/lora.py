@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from specguide.kernels import add_lora
 from specguide.kernels.lora import LoraMatrices
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization import MatrixSpec, ProjectionInput, ProjectionWeights
 
 LORA_A, LORA_B = "lora_A", "lora_B"
@@ -99,7 +100,7 @@ class LoraWeights(ProjectionWeights):
 
     def rows(self, start: int, stop: int) -> LoraWeights:
         """See ProjectionWeights; the output features must be those of one map."""
-        place = list(pairwise(self.matrices.bounds)).index((start, stop))
+        place = self.matrices.sections.index((start, stop))
         a, b = self.matrices.a[:, place : place + 1], self.matrices.b[:, start:stop]
         forms = tuple(of_maps[place : place + 1] for of_maps in self.forms)
         part = LoraMatrices(a, b, (0, stop - start))
@@ -111,10 +112,20 @@ class LoraWeights(ProjectionWeights):
 
     def product(self, x: ProjectionInput) -> Tensor:
         product = self.base.product(x)
+        self._add(product, x)
+        return product
+
+    def product_parts(self, x: ProjectionInput) -> PartialSums:
+        parts = self.base.product_parts(x)
+        if parts.scales is not None:  # what adapters add must not be scaled
+            return PartialSums.of(self.product(x))
+        self._add(parts.unscaled[0], x)
+        return parts
+
+    def _add(self, product: Tensor, x: ProjectionInput) -> None:
         adapter_ids = self.lora_rows.adapter_ids
         assert adapter_ids is not None
         add_lora(product, x, self.matrices, adapter_ids)
-        return product
 
 
 def _zeros(
