@@ -34,16 +34,11 @@ from specguide.models.adapters import (
 )
 from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
-from specguide.models.multimodal import is_of_encoder, text_name
+from specguide.models.left_aside import is_left_aside
+from specguide.models.multimodal import text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
-
-MTP_PREFIX = "model.mtp_layers."
-"""Prefix of the tensors of MiMo's multi-token-prediction head, which a target's checkpoint may
-contain beside its own."""
-
-_OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
 
 _DRAFT_POSITIONS = 128
 """Positions beyond the end of the context: drafts are proposed and verified there too, though none
@@ -150,7 +145,7 @@ class Decoder:
         def rename(name: str) -> str:
             return scale_name(text_name(name), destinations)
 
-        check_weights(files, destinations, ignored=partial(_is_left_aside, config), rename=rename)
+        check_weights(files, destinations, ignored=partial(is_left_aside, config), rename=rename)
         check_adapters(adapters, skeleton.adapter_destinations())
         decoder = cls(
             config,
@@ -301,24 +296,6 @@ class Decoder:
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
         return rope_table(rope, size, device=self.device, dtype=self.dtype)
-
-
-def _is_left_aside(config: ModelConfig, name: str) -> bool:
-    """Whether a tensor may be in a checkpoint, although the model does not use it."""
-    return (
-        name.endswith("rotary_emb.inv_freq")
-        or _is_of_mtp(name, config)
-        or (config.tie_word_embeddings and name == "lm_head.weight")
-        or (config.has_encoders and is_of_encoder(name))
-    )
-
-
-def _is_of_mtp(name: str, config: ModelConfig) -> bool:
-    """Whether it belongs to an MTP layer: DeepSeek numbers these on behind the model's own
-    layers."""
-    first, num_behind = config.num_layers, config.num_mtp_layers
-    behind = tuple(f"model.layers.{first + index}." for index in range(num_behind))
-    return name.startswith((MTP_PREFIX, *_OTHER_MTP_PREFIXES, *behind))
 
 
 def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:

@@ -22,7 +22,8 @@ from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import ProjectionInput
 from specguide.models.config import ModelConfig
-from specguide.models.decoder import MTP_PREFIX, Decoder
+from specguide.models.decoder import Decoder
+from specguide.models.left_aside import MTP_PREFIX
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_weights, load_weights, stored_names, weight_files
 

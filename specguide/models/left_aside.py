@@ -1,0 +1,30 @@
+"""Owns which tensors of a checkpoint a model leaves aside."""
+
+from __future__ import annotations
+
+from specguide.models.config import ModelConfig
+from specguide.models.multimodal import is_of_encoder
+
+MTP_PREFIX = "model.mtp_layers."
+"""Prefix of the tensors of MiMo's multi-token-prediction head, which a target's checkpoint may
+contain beside its own."""
+
+_OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
+
+
+def is_left_aside(config: ModelConfig, name: str) -> bool:
+    """Whether a tensor may be in a checkpoint, although the model does not use it."""
+    return (
+        name.endswith("rotary_emb.inv_freq")
+        or _is_of_mtp(name, config)
+        or (config.tie_word_embeddings and name == "lm_head.weight")
+        or (config.has_encoders and is_of_encoder(name))
+    )
+
+
+def _is_of_mtp(name: str, config: ModelConfig) -> bool:
+    """Whether it belongs to an MTP layer: DeepSeek numbers these on behind the model's own
+    layers."""
+    first, num_behind = config.num_layers, config.num_mtp_layers
+    behind = tuple(f"model.layers.{first + index}." for index in range(num_behind))
+    return name.startswith((MTP_PREFIX, *_OTHER_MTP_PREFIXES, *behind))
