@@ -72,12 +72,13 @@ def chat(
     """Talk with a model in the terminal, or answer one line of standard input after another. Type
     /help for its commands."""
     fields = _fields(given, tools)
+    lora = given[SamplingParams]["lora"]
     if url is not None:
-        _refuse_beside_url(given)
+        _refuse_beside_url(given, lora)
     source: ChatModel = (
         RemoteModel(url, model, api_key)
         if url is not None
-        else LocalModel(replace(engine_config(model, given), max_batch_size=1))
+        else LocalModel(replace(engine_config(model, given), max_batch_size=1), lora)
     )
     told = told_in_options(_SCHEMA, SAMPLING, *_OF_ENGINES) if url is None else str
     loop = asyncio.new_event_loop()
@@ -88,9 +89,13 @@ def chat(
         loop.close()
 
 
-def _refuse_beside_url(given: Given) -> None:
-    """Raises InvalidParams for an option of the engine, which has no effect since a server is
-    asked."""
+def _refuse_beside_url(given: Given, lora: str | None) -> None:
+    """Raises InvalidParams for an adapter, and for an option of the engine, which has no effect
+    since a server is asked."""
+    if lora is not None:
+        raise InvalidParams(
+            "a server's adapter is named by --model: leave --lora out", param="lora"
+        )
     flags = (flag_given(source, given[source.config]) for source in _OF_ENGINES)
     flag = next(filter(None, flags), None)
     if flag is not None:

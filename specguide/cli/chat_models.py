@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specguide.config import EngineConfig
+from specguide.config.adapters import adapter_folders
 from specguide.errors import InvalidParams, RequestError
 from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
@@ -30,13 +31,22 @@ class ChatModel(Protocol):
 class LocalModel:
     """A model in this process, behind the API server's reading of requests."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, lora: str | None = None) -> None:
+        """lora: the adapter that answers; None: none. Raises InvalidParams where there is no such
+        adapter."""
+        adapters = adapter_folders(config.lora_modules)
+        if lora is not None and lora not in adapters:
+            raise InvalidParams(
+                f"lora {lora!r} is no adapter: lora_modules has "
+                f"{', '.join(map(repr, adapters)) or 'none'}",
+                param="lora",
+            )
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
         from specguide.server.tasks.backend import Backend
 
-        self.name = model_name(config.model)
+        self.name = lora or model_name(config.model)
         self._engine = AsyncEngine(Engine(config))
-        self._backend = Backend(self._engine, ServerConfig(self.name))
+        self._backend = Backend(self._engine, ServerConfig(model_name(config.model)))
 
     async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
         """See ChatModel."""

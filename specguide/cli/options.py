@@ -19,7 +19,7 @@ from specguide.host.release import extra
 from specguide.params import SamplingParams
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-_SAMPLED = ("max_tokens", "temperature", "seed")
+_SAMPLED = ("max_tokens", "temperature", "seed", "lora")
 
 Model = Annotated[
     Path | None,
