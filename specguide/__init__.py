@@ -12,6 +12,7 @@ from specguide.drafts.tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.host.release import installed_version
+from specguide.other_engines import OTHER_NAMES
 from specguide.params import SamplingParams, Speculation
 from specguide.request import RequestOutput
 from specguide.request_records import Logprob, OutputSpan, RequestMetrics
@@ -45,4 +46,6 @@ def __getattr__(name: str) -> Any:
         return LLM
     if name == "__version__":
         return installed_version()
+    if name in OTHER_NAMES:  # an AttributeError's words would not reach `from specguide import …`
+        raise ImportError(f"specguide has no {name}: {OTHER_NAMES[name]}", name=__name__)
     raise AttributeError(f"module 'specguide' has no attribute {name!r}")

@@ -220,3 +220,22 @@ OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
     "lora_request": "it is the adapter that the parameters name",
 }
 """What RequestOutput and CompletionOutput have in vLLM."""
+
+OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("AsyncLLM", "AsyncLLMEngine", "AsyncEngine"),
+        "from specguide.engine import AsyncEngine, Engine",
+    ),
+    **dict.fromkeys(
+        ("EngineArgs", "AsyncEngineArgs", "ServerArgs"), "from specguide.config import EngineConfig"
+    ),
+    **dict.fromkeys(("LLMEngine", "Engine"), "use LLM"),
+    **dict.fromkeys(
+        ("StructuredOutputsParams", "GuidedDecodingParams"),
+        "give SamplingParams a guide, as Guide(json_schema=…)",
+    ),
+    **dict.fromkeys(("TextPrompt", "TokensPrompt"), "a prompt is a text or a list of token ids"),
+    "CompletionOutput": "RequestOutput.samples has what each sample gave",
+    "LoRARequest": LORA,
+}
+"""What vLLM and SGLang have in their modules and specguide does not."""

@@ -120,3 +120,12 @@ def test_what_others_have_is_named_with_what_to_do(llm):
         with pytest.raises(AttributeError, match=told):
             getattr(owner, name)
     assert pickle.loads(pickle.dumps(out)) == out
+
+
+def test_names_that_others_export_are_refused_with_what_to_do():
+    with pytest.raises(
+        ImportError, match=r"no AsyncLLM: from specguide\.engine import AsyncEngine"
+    ):
+        from specguide import AsyncLLM  # noqa: F401
+    with pytest.raises(ImportError, match=r"cannot import name 'Nothing'"):
+        from specguide import Nothing  # noqa: F401
