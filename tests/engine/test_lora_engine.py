@@ -19,12 +19,13 @@ from specguide.engine import Engine
 from specguide.errors import InvalidParams
 
 NAMES = (None, "first", "second")
-PROMPTS = ["the same words before each of them, " * 3 + end for end in ("", "a", "b", "c")]
+PROMPTS = ["the same words before each of them, " * 3 + end for end in ("", "a", "b", "c", "d")]
 PARAMS = [
     SamplingParams(max_tokens=12, ignore_eos=True),
     SamplingParams(max_tokens=12, temperature=0.9, seed=3),
     SamplingParams(max_tokens=30, guide=Guide(json_schema=SCHEMA)),
     SamplingParams(max_tokens=3, logprobs=1, prompt_logprobs=0),
+    SamplingParams(guide=Guide(choice=["ab", "b"]), faithful=True, temperature=1.0, seed=5),
 ]
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},

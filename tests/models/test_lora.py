@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from two_ranks import each_of_two
 
-from specguide.errors import CheckpointError
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.attention import kv_heads_of_rank
-from specguide.models import Decoder
+from specguide.models import Decoder, load_decoder
 from specguide.parallel import ONE_RANK, Ranks
 
 FAMILIES = (
@@ -169,6 +169,12 @@ def test_what_is_wrong_with_an_adapter_is_said(fault: str, tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match=message) as caught:
         Decoder.load(model, adapters=[folder])
     assert str(folder) in str(caught.value)
+
+
+def test_a_model_that_transformers_runs_takes_none(tmp_path: Path) -> None:
+    model = save("llama-tied", tmp_path / "model")
+    with pytest.raises(InvalidParams, match="takes no LoRA adapters"):
+        load_decoder(model, model_impl="transformers", adapters=[adapter(tmp_path / "it", model)])
 
 
 def test_a_folder_without_an_adapter(tmp_path: Path) -> None:
