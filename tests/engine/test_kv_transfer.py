@@ -300,9 +300,11 @@ def test_a_prompt_that_nobody_waits_for_any_more_is_not_computed(folders):
 def test_a_prompt_that_is_too_long_ends_alone(folders):
     async def run():
         config, at = replace(config_of(folders), max_model_len=100), address()
-        async with apart(config, at) as (served, _, _):
-            [(_, _, last)] = await collect(served.generate([97] * 100, CASES[0]))
-            assert isinstance(last.error, PromptTooLong)
+        async with apart(config, at) as (served, decode, _):
+            for length in (100, 100_000):  # the last has a message too long for the prefill engine
+                [(_, _, last)] = await collect(served.generate([97] * length, CASES[0]))
+                assert isinstance(last.error, PromptTooLong)
+            assert not decode.stats().transfers["requests"]
             assert await outputs(served, CASES[:1], "abc") == await alone(
                 config, cases=CASES[:1], prompt="abc"
             )

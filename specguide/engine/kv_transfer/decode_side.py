@@ -89,12 +89,15 @@ class DecodeSide:
 
     def begin(self, request: Request) -> None:
         prompt_ids = tuple(request.prompt_ids)
+        is_refused = len(prompt_ids) >= self._engine.config.max_model_len
+        if request.spec.has_prompt_logprobs or is_refused:
+            return
         known = self._by_prompt.get(prompt_ids)
         if known is not None:
             known.waiting.add(request)
             return
         now_s = time.perf_counter()
-        if request.spec.has_prompt_logprobs or now_s < self._quiet_until_s:
+        if now_s < self._quiet_until_s:
             return
         keys = self._engine.prompt_keys(prompt_ids)
         first = next(
