@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import random
 import threading
 import time
@@ -342,6 +343,18 @@ def test_samples_that_there_is_never_room_for(folders):
             assert (
                 len(await collect(engine.generate("abc", SamplingParams(n=5, max_tokens=2)))) == 5
             )
+
+    asyncio.run(main())
+
+
+def test_a_close_without_a_limit_waits_for_all_requests(folders):
+    async def main():
+        engine = start(folders)
+        short = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=3))))
+        await asyncio.sleep(0)
+        report = await asyncio.wait_for(engine.close(math.inf), 20)
+        assert (report.num_ended, report.num_aborted) == (1, 0)
+        assert (await short)[0][2].finish_reason == "length"
 
     asyncio.run(main())
 

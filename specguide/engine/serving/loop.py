@@ -54,8 +54,9 @@ class EngineLoop(Generic[K]):
     The logger "specguide.requests" writes one line of JSON, level INFO, for each request that has
     ended.
 
-    failure:   why the engine cannot run any more; None while it can
-    num_ended: number of samples that have ended
+    failure:    why the engine cannot run any more; None while it can
+    num_ended:  number of samples that have ended
+    is_closing: `begin_close` was called
     """
 
     def __init__(self, engine: Engine, inbox: Inbox, outbox: Outbox[K]) -> None:
@@ -64,6 +65,7 @@ class EngineLoop(Generic[K]):
         self.failure: EngineError | None = None
         self.num_ended = 0
         self._live: dict[K, list[Live]] = {}
+        self.is_closing = False
         self._close_at_s = math.inf
         self._closing_since_s, self._num_awaited = 0.0, 0
 
@@ -76,11 +78,6 @@ class EngineLoop(Generic[K]):
     def live(self) -> KeysView[K]:
         """Keys of the requests under way."""
         return self._live.keys()
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether `begin_close` was called."""
-        return self._close_at_s < math.inf
 
     def run(self) -> CloseReport:
         """Run the engine until it is closed."""
@@ -113,6 +110,7 @@ class EngineLoop(Generic[K]):
     def begin_close(self, timeout_s: float) -> None:
         """Let `run` end once all requests have ended, or after `timeout_s` seconds, when it aborts
         the rest."""
+        self.is_closing = True
         self._closing_since_s = time.perf_counter()
         self._close_at_s = self._closing_since_s + timeout_s
         self._num_awaited = self.num_live
