@@ -7,10 +7,10 @@ import asyncio
 import contextlib
 import faulthandler
 import logging
-import math
 import os
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Iterator
 
 import uvicorn
@@ -56,7 +56,7 @@ class StoppableServer(uvicorn.Server):
         """
         self._drain_s = drain_s
         self.should_exit = True
-        if math.isfinite(drain_s):
+        if drain_s + _LONGEST_S < threading.TIMEOUT_MAX:
             faulthandler.dump_traceback_later(drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR)
 
     @contextlib.contextmanager

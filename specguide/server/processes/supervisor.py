@@ -32,6 +32,8 @@ from specguide.server.processes.service_folder import ServiceFolder
 _FRONT = "specguide.server.processes.front:run_front"
 _MOST_FAILED_STARTS = 3
 """Most processes in a row that end before they are ready."""
+_LONGEST_WAIT_S = 3600.0
+"""Longest single wait, seconds: the operating system takes at most 24 days."""
 _TOLD_S = 0.5
 """Time for fronts to tell their requests that the core will not come back, seconds."""
 _FRONTS_S = 2.0
@@ -91,8 +93,8 @@ class Supervisor:
         """Wait until something happens, and handle it."""
         children = self._children
         sources = [source for child in children for source in child.sources]
-        timeout_s = None if self._kill_at_s == math.inf else self._kill_at_s - time.monotonic()
-        happened = wait([self._wakes, *sources], timeout_s and max(0.0, timeout_s))
+        left_s = max(0.0, self._kill_at_s - time.monotonic())
+        happened = wait([self._wakes, *sources], min(left_s, _LONGEST_WAIT_S))
         if self._wakes in happened:
             self._wakes.recv(64)
         for child in children:
