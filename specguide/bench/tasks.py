@@ -93,12 +93,14 @@ def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
     return Task(name, ({"role": "user", "content": text},), schema)
 
 
-def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
+def _tool_call(name: str, record: Mapping[str, Any]) -> Task | None:
     """Berkeley Function-Calling Leaderboard: `question` and `tools`, or in the published form turns
     of questions and `function`. The answer is one call, {"name", "arguments"}, in the first
     turn."""
     question = record["question"]
     messages = question[0] if question and isinstance(question[0], Sequence) else question
+    if not messages:
+        return None
     functions = (
         [tool["function"] for tool in record["tools"]]
         if "tools" in record

@@ -88,6 +88,8 @@ def test_tools_as_published_and_as_openai_has_them() -> None:
     )
     assert task_of({"id": "x", "question": SAID, "tools": list(task.tools)}, 0) == task
     assert task_of({"messages": []}, 0) is None
+    assert task_of({**published, "question": []}, 0) is None
+    assert task_of({**published, "question": [[]]}, 0) is None
 
 
 def test_a_record_with_an_id_of_null_is_named_by_its_number(tmp_path: Path) -> None:
