@@ -13,6 +13,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,7 @@ from specguide.bench.instances import (
     takes_any,
     takes_in_some_order,
 )
+from specguide.bench.records import whole_lines
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams, SpecguideError
@@ -102,8 +104,7 @@ class Trial:
         keys = [self._key(case) for case in cases]
         missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
         if missing:
-            compiler = self.make()
-            with self.path.open("a", encoding="utf-8") as file:
+            with closing(self.make()) as compiler, self.path.open("a", encoding="utf-8") as file:
                 for key, case in tqdm(
                     missing.items(), desc=self.path.stem, unit="schema", disable=None
                 ):
@@ -114,7 +115,6 @@ class Trial:
                     }
                     file.write(json.dumps(known[key], ensure_ascii=False) + "\n")
                     file.flush()
-            compiler.close()
         return [known[key] for key in keys]
 
     def _key(self, case: Case) -> str:
@@ -125,16 +125,8 @@ class Trial:
 
     def _known(self) -> dict[str, dict[str, Any]]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = self.path.read_text("utf-8") if self.path.exists() else ""
-            whole, _, broken = text.rpartition("\n")
-            if broken:  # the run ended while it was writing
-                self.path.write_text(whole + "\n" if whole else "", "utf-8")
-            return {
-                record["key"]: record
-                for record in map(json.loads, whole.split("\n") if whole else ())
-            }
-        except (OSError, ValueError, KeyError) as error:
+            return {record["key"]: record for record in map(json.loads, whole_lines(self.path))}
+        except (ValueError, KeyError, TypeError) as error:
             raise InvalidParams(
                 f"cannot continue {self.path}, as its records cannot be read: {error!r}; choose "
                 "another --output",

@@ -1,5 +1,5 @@
-"""Owns the records of a benchmark that can be interrupted and continued: one JSON line per setting,
-in a folder."""
+"""Owns the records of a benchmark that can be interrupted and continued: one JSON line each, in a
+file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ from typing import Any
 
 from specguide.bench.settings import Setting, Tokens
 from specguide.errors import InvalidParams
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file of records, which need not exist yet. A last line that is cut off, since
+    the run ended while it was writing, is removed from the file. Raises InvalidParams where the
+    file cannot be used."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole, _, cut_off = (path.read_text("utf-8") if path.exists() else "").rpartition("\n")
+        if cut_off:
+            path.write_text(whole + "\n" if whole else "", "utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidParams(
+            f"cannot continue the records in {path}: {error}; choose another --output",
+            param="output",
+        ) from error
+    return whole.split("\n") if whole else []
 
 
 class Records:
@@ -26,18 +43,7 @@ class Records:
     ) -> None:
         self._path = folder / "records.jsonl"
         self._conditions, self._tasks = dict(conditions), tasks
-        self._lines: list[dict[str, Any]] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            text = self._path.read_text() if self._path.exists() else ""
-        except OSError as error:
-            raise InvalidParams(
-                f"cannot use the folder {folder}: {error}", param="output"
-            ) from error
-        whole, _, broken = text.rpartition("\n")
-        if broken:  # the run ended while it was writing
-            self._path.write_text(whole + "\n" if whole else "")
-        self._lines += map(self._checked, whole.splitlines())
+        self._lines = [*map(self._checked, whole_lines(self._path))]
 
     def find(self, setting: Setting) -> dict[str, Any] | None:
         """Figures of a setting; None if it was not measured."""

@@ -122,9 +122,10 @@ def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyP
     other = invoke(data, "--max-whitespace", "2")
     assert isinstance(other.exception, InvalidParams)
     assert "with {'max_whitespace': 0}, not with {'max_whitespace': 2}" in str(other.exception)
-    (out / "records.jsonl").write_text("no record\n")
-    foreign = invoke(data)
-    assert isinstance(foreign.exception, InvalidParams) and "not a record" in str(foreign.exception)
+    for content, message in ((b"no record\n", "not a record"), (b"\xff\n", "cannot continue")):
+        (out / "records.jsonl").write_bytes(content)
+        foreign = invoke(data)
+        assert isinstance(foreign.exception, InvalidParams) and message in str(foreign.exception)
 
 
 def test_what_was_measured_of_other_tasks_or_heads_does_not_count(tmp_path: Path) -> None:
