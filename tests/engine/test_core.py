@@ -263,6 +263,23 @@ def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
     assert "dropped" in caplog.text
 
 
+def test_a_request_whose_text_cannot_begin_is_not_sent(config, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise UnicodeError("such a prompt")
+
+    async def main(core):
+        front = core.front()
+        with monkeypatch.context() as patch:
+            patch.setattr(front.tokenizer, "detokenizer", fail)
+            with pytest.raises(UnicodeError, match="such a prompt"):
+                front.generate("abc", ENDLESS)
+        ((_, tokens, _),) = await collect(front.generate("abc", SamplingParams(max_tokens=5)))
+        assert len(tokens) <= 5 and core.engine.num_unfinished == 0
+
+    with core_thread(config, tmp_path) as core:
+        asyncio.run(main(core))
+
+
 def test_what_the_core_cannot_read_ends_with_an_error(config, tmp_path, monkeypatch):
     unreadable = wire.ENCODER.encode(["AddRequest", 1, "no ids"])
 

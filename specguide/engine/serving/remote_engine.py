@@ -140,10 +140,10 @@ class RemoteEngine:
                 param="priority",
             )
         number, mailbox = next(self._numbers), Mailbox(params.n)
-        names = (client, EXTERNAL_ID.get())
-        told = params_text(params)
-        self._send(number, wire.AddRequest(number, ids, told, priority, arrival_s, *names))
         texts = [self._text(ids, params) for _ in range(params.n)]
+        names = (client, EXTERNAL_ID.get())
+        request = wire.AddRequest(number, ids, params_text(params), priority, arrival_s, *names)
+        self._send(number, request)
         self._sent[number] = _Sent(mailbox, texts, set(range(params.n)))
         self._is_empty.clear()
         return RequestStream(mailbox, partial(self._cancel_soon, number))
