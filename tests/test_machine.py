@@ -1,4 +1,4 @@
-"""What a process may take of its machine is what its container may take."""
+"""What a process may take of its machine is what its container may take; how processes end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specguide.host import machine
+from specguide.host.processes import ended_by
 
 GIB = 1 << 30
 Limits = Callable[..., None]
@@ -74,3 +75,15 @@ def test_groups_of_version_1_have_a_folder_for_each_controller(limits: Limits) -
     assert (machine.num_cores(), machine.free_memory()) == (3, 0)
     limits("3:cpu:/\n", **{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"})
     assert machine.num_cores() == 8
+
+
+@pytest.mark.parametrize(
+    "exit_code, words",
+    [
+        (3, "ended with exit code 3"),
+        (-9, "was ended by SIGKILL"),
+        (-40, "was ended by signal 40"),  # a real-time signal, which has no name
+    ],
+)
+def test_how_a_process_has_ended(exit_code: int, words: str) -> None:
+    assert ended_by(exit_code) == words

@@ -13,6 +13,8 @@ import time
 _DIE_WITH_PARENT = 1
 _SET_NAME = 15
 """prctl's PR_SET_PDEATHSIG and PR_SET_NAME."""
+_SIGNAL_NAMES = {each.value: each.name for each in signal.Signals}
+"""Most real-time signals have no names."""
 _LOOK_S = 0.5
 _MOST_NEW = 10_000
 """New objects that start a garbage collection. Python's default is 700, which hundreds of streams
@@ -52,9 +54,9 @@ def _await_end_of(parent_pid: int) -> None:
 def ended_by(exit_code: int) -> str:
     """How a process ended, in words that follow its name. exit_code: as Python gives it, negative
     for a signal"""
-    if exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    return f"was ended by {_SIGNAL_NAMES.get(-exit_code, f'signal {-exit_code}')}"
 
 
 def settle() -> None:
