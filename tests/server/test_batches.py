@@ -135,6 +135,7 @@ def test_an_engine_that_cannot_start_says_why(tmp_path):
         (b"[]", "Expected `object`", None),
         (b'{"custom_id": 1, "url": "/v1/completions", "body": {}}', "Expected `str`", None),
         (b'{"custom_id": "a", "body": {}}', "missing required field `url`", "a"),
+        (b'\xef\xbb\xbf{"custom_id": "a"}', "missing required field `url`", "a"),
         (b'{"custom_id": "a", "url": "/", "body": {}, "method": "GET"}', "must be POST", "a"),
         (b"\xff", "invalid", None),
         (b'{"custom_id": "a", "url": "/", "body": ' + b"[" * 100_000, "not a batch request", None),

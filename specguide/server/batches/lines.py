@@ -51,8 +51,9 @@ class _Streamed(msgspec.Struct):
 
 def request_of(line: bytes) -> BatchRequest:
     """The request of a line. Raises UnreadableLine, with the custom_id if it can be read."""
+    line = line.removeprefix(_BYTE_ORDER_MARK)
     try:
-        request = msgspec.json.decode(line.removeprefix(_BYTE_ORDER_MARK), type=BatchRequest)
+        request = msgspec.json.decode(line, type=BatchRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableLine(
             f"the line is not a batch request: {error}", _custom_id(line)
