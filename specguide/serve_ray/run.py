@@ -210,7 +210,7 @@ def cause_of(error: Exception) -> str:
     failed = serve.status().applications.get(_NAME)
     messages = [each.message for each in failed.deployments.values()] if failed else []
     lines = [line for each in messages for line in each.splitlines()[-1:]]
-    return "; ".join(lines) or str(error).strip().splitlines()[-1]
+    return "; ".join(lines) or (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:

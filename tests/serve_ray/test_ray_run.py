@@ -43,6 +43,7 @@ def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
         assert cause_of(error) == told
     monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications={}))
     assert cause_of(RayServeException("Traceback …\nprefix / is used\n")) == "prefix / is used"
+    assert cause_of(RuntimeError()) == "RuntimeError"
 
 
 def test_an_address_in_use_is_told_before_ray_is_started():
