@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specguide.bench.tasks import parsed
 from specguide.errors import InvalidParams
 
 _DRAFTS = {
@@ -127,18 +128,14 @@ def _of_lines(path: Path) -> Iterator[tuple[Any, list[tuple[Any, bool]]]]:
         schema = record["schema"] if "schema" in record else record["json_schema"]
         instances = _tests(record.get("tests") or ())
         if "completion" in record:
-            instances.append((_value(record["completion"]), True))
+            instances.append((parsed(record["completion"]), True))
         if "data" in record:
             instances.append((record["data"], record["valid"]))
-        yield _value(schema), instances
+        yield parsed(schema), instances
 
 
 def _tests(tests: Sequence[Mapping[str, Any]]) -> list[tuple[Any, bool]]:
     return [(test["data"], test["valid"]) for test in tests]
-
-
-def _value(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
 
 
 def _read_lines(path: Path) -> Iterator[Any]:

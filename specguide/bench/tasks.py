@@ -76,14 +76,14 @@ def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
         messages = [{"role": "user", "content": messages}]
     if not messages:
         return None
-    schema, tools = _parsed(record.get("schema")), _mappings("tools", record.get("tools") or ())
+    schema, tools = parsed(record.get("schema")), _mappings("tools", record.get("tools") or ())
     return Task(name, _mappings("messages", messages), schema, tools)
 
 
 def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
     """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts, so the model is
     asked to write the first valid instance, or any instance if none is known."""
-    schema = _parsed(record["schema"] if "schema" in record else record["json_schema"])
+    schema = parsed(record["schema"] if "schema" in record else record["json_schema"])
     valid = next((test["data"] for test in record.get("tests") or () if test["valid"]), None)
     text = (
         "Write a JSON instance of the schema."
@@ -152,5 +152,6 @@ def _json_schema(published: Any) -> Any:
     return schema
 
 
-def _parsed(schema: Any) -> Any:
-    return json.loads(schema) if isinstance(schema, str) else schema
+def parsed(value: Any) -> Any:
+    """A value that a data set may also have as JSON text."""
+    return json.loads(value) if isinstance(value, str) else value

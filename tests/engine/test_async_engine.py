@@ -13,18 +13,11 @@ import time
 import pytest
 from async_engines import ENDLESS, collect, start, until
 from random_requests import cases
-from tiny_engine import make
+from tiny_engine import is_clean, make
 
 from specguide import Guide, SamplingParams
-from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
 from specguide.guided.grammar_future import GrammarFuture
-
-
-def is_clean(engine: AsyncEngine) -> bool:
-    inner = engine._engine
-    inner.check_integrity()
-    return inner.num_unfinished == 0 and inner._pages.num_free == inner._pages.num_pages
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -138,7 +131,7 @@ def test_random_cancels_lose_no_slot_and_no_page(folders):
         gc.collect()
         await until(lambda: engine.num_unfinished == 0)
         report = await engine.close()
-        assert (report.num_ended, report.num_aborted) == (0, 0) and is_clean(engine)
+        assert (report.num_ended, report.num_aborted) == (0, 0) and is_clean(engine._engine)
 
     asyncio.run(main())
 
@@ -173,7 +166,7 @@ def test_the_queue_is_bounded(folders):
         await until(lambda: engine.num_unfinished == 0)
         await collect(engine.generate("abc", SamplingParams(max_tokens=3)))
         await engine.close()
-        assert is_clean(engine)
+        assert is_clean(engine._engine)
 
     asyncio.run(main())
 
@@ -392,7 +385,7 @@ def test_close_waits_then_aborts_and_says_so(folders):
             EngineError, match="the engine takes no requests: the engine is being closed"
         ):
             engine.generate("abc")
-        assert await engine.close() == report and is_clean(engine)
+        assert await engine.close() == report and is_clean(engine._engine)
 
     asyncio.run(main())
 
@@ -415,7 +408,7 @@ def test_a_loop_that_is_gone_takes_its_requests_along(folders):
     engine = asyncio.run(make_engine())
     asyncio.run(abandon(engine))
     asyncio.run(other(engine))
-    assert is_clean(engine)
+    assert is_clean(engine._engine)
 
 
 def test_two_loops_at_once(folders):

@@ -13,7 +13,7 @@ import weakref
 
 import pytest
 from random_requests import cases
-from tiny_engine import make
+from tiny_engine import is_clean, make
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.engine.executors import LocalExecutor
@@ -28,12 +28,6 @@ def llm(folders):
     llm = make(folders, max_batch_size=8)
     yield llm
     llm.close()
-
-
-def is_clean(llm) -> bool:
-    engine = llm._engine
-    engine.check_integrity()
-    return engine.num_unfinished == 0 and engine._pages.num_free == engine._pages.num_pages
 
 
 def in_threads(works) -> list:
@@ -64,7 +58,7 @@ def test_each_thread_gets_what_it_would_get_alone(llm):
         assert [(out.text, out.token_ids, out.error) for out in result] == [
             (expected.text, expected.token_ids, expected.error)
         ]
-    assert is_clean(llm)
+    assert is_clean(llm._engine)
 
 
 def test_threads_run_together_and_none_is_starved(llm):
@@ -102,7 +96,7 @@ def test_a_call_from_within_an_iteration_is_refused(llm):
         return logits
 
     (out,) = llm.generate("abc", SamplingParams(max_tokens=3, logits_processors=[processor]))
-    assert "no call within another" in str(out.error) and is_clean(llm)
+    assert "no call within another" in str(out.error) and is_clean(llm._engine)
 
 
 def interrupted_after(seconds: float, call) -> bool:
@@ -128,7 +122,7 @@ def test_ctrl_c_cancels_what_was_asked(llm):
         assert interrupted_after(
             0.02 + 0.1 * rng.random(), lambda: llm.generate(["abc", "x"] * 6, ENDLESS)
         )
-        assert is_clean(llm)
+        assert is_clean(llm._engine)
         (out,) = llm.generate("abc", SamplingParams(max_tokens=20, ignore_eos=True))
         assert (out.text, out.error) == (expected.text, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -141,7 +135,7 @@ def test_ctrl_c_while_another_thread_generates(llm):
     other.start()
     assert interrupted_after(0.05, lambda: llm.generate(["x"] * 4, ENDLESS))
     other.join(60)
-    assert (results[0].text, results[0].error) == (expected.text, None) and is_clean(llm)
+    assert (results[0].text, results[0].error) == (expected.text, None) and is_clean(llm._engine)
 
 
 def test_ctrl_c_does_not_wait_for_a_compile(llm, monkeypatch):
@@ -154,7 +148,7 @@ def test_ctrl_c_does_not_wait_for_a_compile(llm, monkeypatch):
     assert interrupted_after(
         0.1, lambda: llm.generate("abc", SamplingParams(guide=Guide(regex="a")))
     )
-    assert time.perf_counter() - start < 5 and is_clean(llm)
+    assert time.perf_counter() - start < 5 and is_clean(llm._engine)
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_iteration(llm):
@@ -176,7 +170,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_iteration(llm):
     with pytest.raises(KeyboardInterrupt):
         llm.generate("abc", SamplingParams(max_tokens=3, logits_processors=[stuck]))
     presses.join()
-    assert is_clean(llm)
+    assert is_clean(llm._engine)
     (out,) = llm.generate("abc", SamplingParams(max_tokens=3))
     assert out.error is None
 
@@ -187,7 +181,7 @@ def test_an_exit_within_an_iteration_leaves_a_clean_engine(llm):
 
     with pytest.raises(SystemExit):
         llm.generate(["abc", "x"], [SamplingParams(logits_processors=[leave]), SamplingParams()])
-    assert is_clean(llm)
+    assert is_clean(llm._engine)
     (out,) = llm.generate("abc", SamplingParams(max_tokens=3))
     assert out.error is None
 

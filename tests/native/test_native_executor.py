@@ -87,6 +87,13 @@ class Rig:
         return [int(token) for token in np.flatnonzero(bits)]
 
 
+def is_taken_up(rig: Rig) -> bool:
+    """Begin the next iteration of slot 0, and say whether the slot is in it."""
+    rig.submit(continued=(0,))
+    rig.call(0)
+    return int(rig.held[0]) == 0
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not condition():
@@ -203,13 +210,7 @@ def test_a_late_row_holds_its_slot_and_no_other() -> None:
         assert rig.held.tolist() == [1, 0]
     assert time.monotonic() - begin < 4 * 0.2
     go.set()
-
-    def is_taken_up() -> bool:
-        rig.submit(continued=(0,))
-        rig.call(0)
-        return int(rig.held[0]) == 0
-
-    wait_for(is_taken_up)
+    wait_for(lambda: is_taken_up(rig))
     assert rig.allowed(0, 0) == [0] and late.num_fills == 1
     assert rig.executor.counters().held >= 5
 
@@ -229,13 +230,7 @@ def test_a_late_draft_row_is_free_for_the_drafter_only() -> None:
     rig.tokens[0, 2] = 2
     go.set()
     wait_for(lambda: matcher.num_fills == 3)
-
-    def is_taken_up() -> bool:
-        rig.submit(continued=(0,))
-        rig.call(0)
-        return int(rig.held[0]) == 0
-
-    wait_for(is_taken_up)
+    wait_for(lambda: is_taken_up(rig))
     assert rig.guided[:, 0].tolist() == [1, 1, 1]
     assert [rig.allowed(0, node) for node in range(3)] == [[1, END], [2], [3]]
 

@@ -93,8 +93,9 @@ def test_a_rank_that_is_stopped_before_its_first_word_is_named(target, monkeypat
         RanksExecutor.load(config, stopped)
 
 
-def test_a_rank_that_is_killed_is_named(target):
-    llm = LLM(target, tensor_parallel_size=2, max_model_len=64)
+@pytest.mark.parametrize("size", ["tensor_parallel_size", "pipeline_parallel_size"])
+def test_a_rank_that_is_killed_is_named(target, size):
+    llm = LLM(target, max_model_len=64, **{size: 2})
     assert llm.generate(["abc"], SamplingParams(max_tokens=4))[0].error is None
     (process_id,) = llm._shared._engine._executor.process_ids
     os.kill(process_id, signal.SIGKILL)

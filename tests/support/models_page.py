@@ -19,6 +19,7 @@ from multimodal_models import MULTIMODAL as TEXT_TESTED
 from random_models import CASES, QUANTIZED
 from recorded_heads import load_record
 
+from specguide.bench.tables import line
 from specguide.models import FAMILIES
 from specguide.models.gguf import FAMILIES as GGUF
 from specguide.models.multimodal import MULTIMODAL
@@ -99,18 +100,18 @@ def page() -> str:
     parts = [
         _BEGIN,
         *_table(("architecture", "settings tested", "fp8", "4 bits", "GGUF", "EAGLE-3", "MTP")),
-        *(_row(cells) for cells in _families()),
+        *(line(cells) for cells in _families()),
         f"\n{_FOREIGN}",
         f"Tested: {_listed(f'{name}ForCausalLM' for name in RUN)}.\n",
         _REFUSED,
         *_table(("refused", "because")),
-        *(_row((f"`{name}ForCausalLM`", _words(why))) for name, (_, why) in REFUSED.items()),
+        *(line((f"`{name}ForCausalLM`", _words(why))) for name, (_, why) in REFUSED.items()),
         f"\n{_TEXT}",
         *_table(("architecture", "text")),
-        *(_row((f"`{name}`", _of_text(name))) for name in sorted(MULTIMODAL)),
+        *(line((f"`{name}`", _of_text(name))) for name in sorted(MULTIMODAL)),
         f"\n{_HEADS}",
         *_table(("layout", "recorded from")),
-        *(_row((name, made["version"])) for name, made in load_record().items()),
+        *(line((name, made["version"])) for name, made in load_record().items()),
         f"\n{_OTHER_HEADS}",
         _FORMATS,
         f"- fp8: {', '.join(float8_checkpoints.FORMATS)}",
@@ -161,12 +162,8 @@ def _words(message: str) -> str:
 
 
 def _table(names: Sequence[str]) -> Iterator[str]:
-    yield _row(names)
+    yield line(names)
     yield "|" + "---|" * len(names)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specguide import LLM, SpecConfig
+from specguide.engine import Engine
 
 K = 3
 
@@ -18,6 +19,12 @@ def generate(llm: LLM, prompts, params):
     llm._engine.check_integrity()
     llm.close()
     return outs
+
+
+def is_clean(engine: Engine) -> bool:
+    """Whether no request is left, and all pages are free."""
+    engine.check_integrity()
+    return engine.num_unfinished == 0 and engine._pages.num_free == engine._pages.num_pages
 
 
 def told(outs):
