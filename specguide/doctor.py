@@ -1,4 +1,4 @@
-"""Owns the diagnosis that `specguide doctor` prints: what was found here, and the mend for what is
+"""Owns the diagnosis that `specguide doctor` prints: what was found here, and how to get what is
 missing."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ class Finding:
     """One thing that was looked for.
 
     needed: specguide does not work without it
-    mend:   what to do where it is missing
+    remedy: what to do where it is missing
     """
 
     name: str
     ok: bool
     what: str
     needed: bool = True
-    mend: str = ""
+    remedy: str = ""
 
 
 def diagnose() -> list[Finding]:
@@ -43,7 +43,7 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
                 check.__name__.strip("_").replace("_", " "),
                 False,
                 f"{type(error).__name__}: {error}",
-                mend="reinstall specguide: pip install --force-reinstall specguide",
+                remedy="reinstall specguide: pip install --force-reinstall specguide",
             )
         ]
 
@@ -84,17 +84,17 @@ def _backends() -> Iterator[Finding]:
     for status in report:
         how = "native" if status.native else f"not native: {status.reason}"
         package = None if status.native else packages[status.name]
-        mend = f"install {package} in the version range of pyproject.toml" if package else ""
+        remedy = f"install {package} in the version range of pyproject.toml" if package else ""
         yield Finding(
             f"grammar backend {status.name}",
             status.native,
             f"{status.version or 'not installed'}, {how}",
             needed=False,
-            mend=mend,
+            remedy=remedy,
         )
     if not any(status.version for status in report):
         names = " ".join(filter(None, packages.values()))
-        yield Finding("grammar backends", False, "none installed", mend=f"pip install {names}")
+        yield Finding("grammar backends", False, "none installed", remedy=f"pip install {names}")
 
 
 def _shipped_model() -> Iterator[Finding]:

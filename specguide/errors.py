@@ -1,7 +1,7 @@
 """Owns the error tree: everything specguide raises on purpose.
 
 SpecguideError
-├── UserError                      what a caller can mend; an API server answers 400
+├── UserError                      what a caller can correct; an API server answers 400
 │   ├── InvalidParams              a parameter, option or prompt is wrong or cannot be honoured
 │   │   ├── PromptTooLong          the prompt does not fit the context
 │   │   └── OutputTooLong          no output of a guide is as short as max_tokens asks
@@ -27,7 +27,7 @@ class SpecguideError(Exception):
 
 
 class UserError(SpecguideError):
-    """Something the caller can mend. `param` names the offending parameter, where there is one."""
+    """Something the caller can correct. param: name of the offending parameter, if there is one"""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)

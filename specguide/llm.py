@@ -34,19 +34,18 @@ class LLM:
     """A target model, its drafter and its grammars, ready to generate.
 
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
-    spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
-                   takes the shipped head with the shipped model and decodes another model plainly
+    spec:          SpecConfig, or the name of a method or "auto"; None decodes without drafts;
+                   "default" uses the shipped head for the shipped model, and no drafts for others
     guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar")
-    guide:         the whole GuideConfig instead; None: no guides, requests that want one are
-                   refused, and iterations have nothing of the grammar in them
-    cache:         CacheConfig; or its fields one by one, as `gpu_memory_utilization=0.8`
-    the others:    as in EngineConfig; what vLLM calls otherwise is refused with our name for it,
-                   and taken where it changes nothing here, as `trust_remote_code=True`
+    guide:         the whole GuideConfig instead; None: requests with a guide are refused, and
+                   iterations do nothing for grammars
+    cache:         CacheConfig; or its fields one by one, such as `gpu_memory_utilization=0.8`
+    the others:    as in EngineConfig. vLLM's names are accepted where they change nothing here,
+                   such as `trust_remote_code=True`; otherwise the error has our name
 
-    Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
-    `chat` between two iterations, and with them their requests. `with LLM() as llm:` closes it at
-    the end. It belongs to the process that built it: a fork cannot use it, and it cannot be
-    pickled.
+    Several threads may use it at once: their requests run together. Ctrl-C ends `generate` and
+    `chat` between two iterations, and aborts their requests. `with LLM() as llm:` closes it at the
+    end. Only the process that built it can use it, no fork; it cannot be pickled.
 
     Raises CheckpointError and InvalidParams.
     """
@@ -123,7 +122,7 @@ class LLM:
 
     @classmethod
     def around(cls, engine: Engine) -> LLM:
-        """An LLM around an engine that is built already, and is now this one's alone."""
+        """An LLM that uses an engine, which nobody else may use from now on."""
         llm = cls.__new__(cls)
         llm._take(engine)
         return llm
@@ -149,7 +148,7 @@ class LLM:
             "one in each process"
         )
 
-    if not TYPE_CHECKING:  # which would take it for an attribute of any name
+    if not TYPE_CHECKING:  # to a type checker it would be an attribute of any name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(self, name, OTHER_LLM_ATTRIBUTES)
@@ -160,17 +159,17 @@ class LLM:
         params: SamplingParams | Iterable[SamplingParams] | None = None,
         **others: Any,
     ) -> list[RequestOutput]:
-        """Continue one prompt or several; one output for each, in their order.
+        """Continue one prompt or several. Returns an output for each, in the same order.
 
         prompts: a text, a list of token ids, or an iterable of these
-        params:  one for all, or one for each prompt; None: `SamplingParams()`
-        others:  names that vLLM's call has: taken where they change nothing, as `use_tqdm`
+        params:  one for all prompts, or one for each; None: `SamplingParams()`
+        others:  parameters of vLLM's call, accepted where they change nothing, such as `use_tqdm`
 
-        With n > 1 an output's `samples` are all of its prompt's, itself first. What is wrong with
-        one prompt or its guide is that output's `error`; the others do not notice.
+        With n > 1 an output's `samples` are all samples of its prompt, beginning with itself. If a
+        prompt or its guide is wrong, only its own output has an `error`.
 
-        Raises InvalidParams where the call itself is wrong, TypeError for a name that nobody knows,
-        and EngineClosed after `close`.
+        Raises InvalidParams where the call itself is wrong, TypeError for an unknown parameter, and
+        EngineClosed after `close`.
         """
         check_call(others)
         listed = prompt_list(prompts)
@@ -194,20 +193,20 @@ class LLM:
                        is a text or a list of text parts
         params:        as in `generate`. A JSON schema guide is shown to the template as
                        `json_schema`, for models that were taught to read it
-        tools:         definitions that the template shows to the model. A guide alone binds how it
-                       calls them, see `tool_guide`
-        allow_special_tokens: special tokens that the messages spell are these tokens, as they
-                       always are in `generate`; else they are text like any other
-        continue_final_message: the last message is an answer that is begun, and goes on. A guide
-                       holds for a whole answer, so that one beside it is refused
-        chat_template_kwargs: more variables of the template, as {"enable_thinking": False}; those
-                       that it does not read are left out
+        tools:         definitions that the template shows to the model. Only a guide makes the
+                       model call them correctly, see `tool_guide`
+        allow_special_tokens: special tokens spelled in a message become these tokens, as always in
+                       `generate`; otherwise they are text like any other
+        continue_final_message: the last message is the beginning of the answer. A request that has
+                       a guide too is refused, since a guide is for a whole answer
+        chat_template_kwargs: more variables of the template, such as {"enable_thinking": False};
+                       those that it does not read are left out
 
-        Outputs and errors are as those of `generate`; what is wrong with one conversation is its
-        output's `error`.
+        Returns and raises what `generate` does. If a conversation is wrong, only its own output has
+        an `error`.
         """
         if continue_final_message and others.get("add_generation_prompt") is False:
-            del others["add_generation_prompt"]  # which says the same
+            del others["add_generation_prompt"]  # it says the same
         check_call(others)
         check_tools(tools)
         check_variables(chat_template_kwargs)
@@ -232,13 +231,13 @@ class LLM:
         answer: Any = None,
         tool_format: str | None = None,
     ) -> Guide:
-        """The guide of an answer that calls these tools as the model writes calls, each with
-        arguments of its schema; for `chat` with the same `tools`.
+        """The guide of an answer that may call these tools, in the format in which the model writes
+        calls, with arguments that match the tools' schemas; for `chat` with the same `tools`.
 
-        must_call:   the answer is calls, at least one; else it may be free text, too
-        is_parallel: it may have several calls, if the format has
-        answer:      a JSON schema that the answer matches where it is not calls
-        tool_format: name of the format; None: the one that the chat template speaks of
+        must_call:   the answer is calls, at least one; otherwise it may also be text
+        is_parallel: it may have several calls, if the format allows that
+        answer:      a JSON schema for an answer without calls
+        tool_format: name of the format; None: that of the chat template
 
         Raises InvalidParams.
         """
@@ -254,46 +253,44 @@ class LLM:
         )
 
     def warm_up(self) -> None:
-        """Capture all CUDA graphs now instead of when batches of their sizes come up; on a CPU
-        there is nothing to do.
-
-        Raises EngineError where a capture fails.
+        """Capture all CUDA graphs now, not when the first batch of each size runs; on a CPU there
+        is nothing to do. Raises EngineError where a capture fails.
         """
         with self._shared as engine:
             engine.warm_up()
 
     def reset_prefix_cache(self) -> None:
-        """Forget the keys of earlier prompts and outputs, say to time what they cost."""
+        """Empty the prefix cache: later prompts are computed from their beginning. This is for
+        measurements."""
         with self._shared as engine:
             engine.reset_prefix_cache()
 
     def stats(self) -> EngineStats:
-        """What the engine has done since it was built: iterations, tokens, times in seconds,
-        counters of the grammar executor."""
+        """The engine's counters since it was built: iterations, tokens, seconds, and those of the
+        grammar executor."""
         return self._engine.stats()
 
     def write_trace(self, path: str | Path) -> None:
-        """Write the timeline so far as a Chrome trace, which https://ui.perfetto.dev opens; wants
-        `trace=True`.
+        """Write the timeline so far as a Chrome trace, for https://ui.perfetto.dev. It has four
+        tracks: forward stream, grammar stream, grammar callbacks and host; of each the last 65,536
+        spans are kept.
 
-        It has four tracks: what the forward stream and the grammar stream did, when the grammar
-        callbacks ran, and what the host did. Of each the last 65,536 spans are kept. Raises
-        InvalidParams for an engine that records none and for a path that cannot be written.
+        Raises InvalidParams for an LLM without `trace=True`, and for a path that cannot be written.
         """
         with self._shared as engine:
             engine.write_trace(path)
 
     def spans(self) -> list[Span]:
-        """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an
-        engine that has none."""
+        """The timeline so far, track by track. Raises InvalidParams for an LLM without
+        `trace=True`."""
         with self._shared as engine:
             return engine.spans()
 
     def close(self) -> None:
-        """End what is under way as aborted, stop the worker threads, and give back what the cache
-        has of a GPU's memory. An LLM that nobody holds any more is closed by itself."""
+        """Abort all requests, stop the worker threads, and free the cache's memory on the GPU. An
+        LLM that is no longer referenced is closed automatically."""
         self._shared.close()
-        if self._when_dropped is not None:  # it would hold the engine for as long as this LLM
+        if self._when_dropped is not None:  # else it would keep the engine's memory
             self._when_dropped.detach()
 
     def _run(

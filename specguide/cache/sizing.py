@@ -134,11 +134,11 @@ def _too_small(
 ) -> InvalidParams:
     per_token = needs.page_bytes / config.page_size
     longest = int(num_bytes / per_token) - _num_behind(config, needs) - config.page_size
-    mend = f"set max_model_len to {longest} or less, or raise" if longest >= 2 else "raise"
+    remedy = f"set max_model_len to {longest} or less, or raise" if longest >= 2 else "raise"
     return InvalidParams(
         f"one request of max_model_len ({needs.max_model_len} tokens) needs a KV cache of "
         f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, but {whence} only "
-        f"{num_bytes / _GIB:.2f} GiB; {mend} gpu_memory_utilization or kv_cache_memory_bytes",
+        f"{num_bytes / _GIB:.2f} GiB; {remedy} gpu_memory_utilization or kv_cache_memory_bytes",
         param="max_model_len",
     )
 

@@ -16,7 +16,7 @@ def doctor() -> None:
             f"{'ok  ' if finding.ok else 'FAIL' if finding.needed else 'note'}  {finding.name}: "
             f"{finding.what}"
         )
-        if finding.mend:
-            typer.echo(f"      → {finding.mend}")
+        if finding.remedy:
+            typer.echo(f"      → {finding.remedy}")
     if any(finding.needed and not finding.ok for finding in findings):
         raise typer.Exit(1)

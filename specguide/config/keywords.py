@@ -1,5 +1,5 @@
-"""Owns the keyword arguments of LLM and of its calls that are none of its own parameters: fields of
-CacheConfig, names of other engines, and what stands in the wrong place."""
+"""Owns the keyword arguments of LLM and of its calls beyond its own parameters: fields of
+CacheConfig, parameters of other engines, and parameters that belong elsewhere."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _ELSEWHERE = (
     (GuideConfig, "use guide=GuideConfig({}=…)"),
     (TransferConfig, "use LLM.of(EngineConfig(transfer=TransferConfig({}=…)))"),
 )
-"""Where a name belongs that LLM does not have."""
+"""Where parameters that LLM does not have belong."""
 
 
 def cache_config(cache: CacheConfig | None, given: Mapping[str, Any]) -> CacheConfig:
-    """The cache, with what is given by the names of its fields.
+    """The cache's configuration, with the fields that were given one by one.
 
-    Raises InvalidParams for a name of another engine, and TypeError for one that nobody knows; both
-    say what to do. What EngineConfig refuses stays as it is.
+    Raises InvalidParams for a parameter of another engine, and TypeError for an unknown one; both
+    say what to do. A `cache` of another type is returned as it is: EngineConfig refuses it.
     """
     rest = without_others(OTHER_LLM_OPTIONS, given, _in_python)
     for name in rest:
@@ -56,8 +56,8 @@ def check_call(
     options: Mapping[str, OtherOption] = OTHER_CALL_OPTIONS,
     owner: str = "LLM",
 ) -> None:
-    """Raises InvalidParams for what another engine's call would be told, and TypeError for the
-    rest. options: what it would be told; owner: the class that is called"""
+    """Raises InvalidParams for a parameter of another engine's call, and TypeError for the rest.
+    options: the other engine's parameters; owner: the class that is called"""
     for name in without_others(options, others, str):
         is_sampled = name in _names(SamplingParams)
         remedy = f": use params=SamplingParams({name}=…)" if is_sampled else ""
@@ -65,8 +65,8 @@ def check_call(
 
 
 def check_stream(ids: Sequence[Any], others: Mapping[str, Any]) -> None:
-    """See `check_call`, for AsyncEngine. ids: what stands behind the parameters, which in vLLM is
-    the request's id."""
+    """See `check_call`, for AsyncEngine. ids: arguments after the parameters; in vLLM's call this
+    is the request's id"""
     named = {"request_id": ids[0]} if ids else {}
     check_call({**others, **named}, OTHER_STREAM_OPTIONS, "AsyncEngine")
 

@@ -65,7 +65,7 @@ def test_it_is_one_of_the_backends(toy: str) -> None:
 
 def test_doctor_asks_for_no_package_of_it(toy: str) -> None:
     found = {finding.name: finding for finding in doctor._backends()}
-    assert found[f"grammar backend {toy}"].mend == ""
+    assert found[f"grammar backend {toy}"].remedy == ""
 
 
 def test_auto_falls_back_on_it(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
