@@ -21,7 +21,7 @@ from specguide.engine.levels.choice import AllDrafts, LevelChoice
 from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import DraftCounts, Observer, StepTimes
 from specguide.engine.requests.admission import Admission
-from specguide.engine.requests.failures import told
+from specguide.engine.requests.failures import in_words
 from specguide.engine.requests.requests import Requests
 from specguide.engine.setup.facts import resolved
 from specguide.engine.setup.target_folder import load_tokenizer
@@ -295,7 +295,7 @@ class Engine:
     def _abandon(self, cause: BaseException) -> None:
         """End all requests after an iteration has failed."""
         self._cycle.in_flight.clear()
-        self.failure = EngineError(f"the iteration failed: {told(cause)}")
+        self.failure = EngineError(f"the iteration failed: {in_words(cause)}")
         self.failure.__cause__ = cause
         self._requests.abort(self.failure)
         self._grammar.abandon()

@@ -14,7 +14,7 @@ SequenceState (`sequence`), which the scheduler alone changes.
 from specguide.scheduler.answers import Advance, Commit, Schedule
 from specguide.scheduler.guided_text import GuidedText
 from specguide.scheduler.limits import SchedulerLimits
-from specguide.scheduler.output_text import OutputText, untold_ends
+from specguide.scheduler.output_text import OutputText, hidden_ends
 from specguide.scheduler.scheduler import Scheduler
 from specguide.scheduler.step_budget import StepBudget
 
@@ -27,5 +27,5 @@ __all__ = [
     "Scheduler",
     "SchedulerLimits",
     "StepBudget",
-    "untold_ends",
+    "hidden_ends",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from specguide.guided.ends import GrammarEnds
 from specguide.params import SamplingParams
-from specguide.scheduler.output_text import OutputText, untold_ends
+from specguide.scheduler.output_text import OutputText, hidden_ends
 from specguide.tokenizer import IncrementalDetokenizer
 
 
@@ -30,7 +30,7 @@ class GuidedText(OutputText):
             params.stop or (),
             params.include_stop_str_in_output,
             ends.may_end,
-            untold_ends(eos_token_ids, params),
+            hidden_ends(eos_token_ids, params),
         )
         self._ends = ends
         self._stop_token_ids = frozenset(params.stop_token_ids)

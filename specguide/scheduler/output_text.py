@@ -22,7 +22,7 @@ class OutputText:
     include_stop: the text ends behind the stop string, not before it
     may_end:      whether the text may end after this many bytes; where it may not, a stop string is
                   ordinary text. The number is UNKNOWN_BYTES or more after a replacement character
-    untold_ends:  tokens that end the output and are not part of its text
+    hidden_ends:  tokens that end the output and are not part of its text
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class OutputText:
         stop: Sequence[str] = (),
         include_stop: bool = False,
         may_end: Callable[[int], bool] = lambda _: True,
-        untold_ends: Collection[int] = (),
+        hidden_ends: Collection[int] = (),
     ) -> None:
         self._detokenizer: IncrementalDetokenizer | None = detokenizer
         self._matchers = [_StopMatcher(text) for text in stop]
         self._include_stop, self._may_end = include_stop, may_end
-        self._untold_ends = untold_ends
+        self._hidden_ends = hidden_ends
         self._parts: list[str] = []
         self._num_taken = 0
         self._num_counted, self._num_bytes = 0, 0  # parts whose bytes were counted
@@ -54,7 +54,7 @@ class OutputText:
             ),
             params.stop or (),
             params.include_stop_str_in_output,
-            untold_ends=untold_ends(tokenizer.eos_token_ids, params),
+            hidden_ends=hidden_ends(tokenizer.eos_token_ids, params),
         )
 
     @property
@@ -73,7 +73,7 @@ class OutputText:
 
         may_stop: False: a stop string that is completed now is ordinary text
         """
-        if self._detokenizer is None or token in self._untold_ends:
+        if self._detokenizer is None or token in self._hidden_ends:
             return None
         return self._feed(self._detokenizer.add(token), may_stop)
 
@@ -126,15 +126,15 @@ def _num_bytes(text: str) -> int:
     return UNKNOWN_BYTES if _REPLACED in text else len(text.encode())
 
 
-def untold_ends(eos_token_ids: Collection[int], params: SamplingParams) -> frozenset[int]:
+def hidden_ends(eos_token_ids: Collection[int], params: SamplingParams) -> frozenset[int]:
     """The tokens that end a request's output and add nothing to its text.
 
     eos_token_ids: the model's own end tokens
     """
     is_named = params.include_stop_str_in_output and not params.skip_special_tokens
     own = () if params.ignore_eos or is_named else eos_token_ids
-    is_told = params.guide is not None or params.include_stop_str_in_output
-    return frozenset((*own, *(() if is_told else params.stop_token_ids)))
+    is_text = params.guide is not None or params.include_stop_str_in_output
+    return frozenset((*own, *(() if is_text else params.stop_token_ids)))
 
 
 class _StopMatcher:

@@ -68,24 +68,24 @@ AnswerPiece = AnswerHead | AnswerBody | NotTaken
 async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
     """The application's answer. Pieces of the body that come while the reader is busy are joined.
     The request is cancelled when the reader leaves."""
-    told: asyncio.Queue[Message | None] = asyncio.Queue()
-    task = asyncio.create_task(_call(app, request, told))
+    sent: asyncio.Queue[Message | None] = asyncio.Queue()
+    task = asyncio.create_task(_call(app, request, sent))
     try:
-        while (message := await told.get()) is not None:
+        while (message := await sent.get()) is not None:
             if message["type"] == "http.response.start":
                 headers = [(*pair,) for pair in message["headers"] if pair[0] != b"x-request-id"]
                 yield AnswerHead(message["status"], headers)  # Ray's proxy adds that one
             else:
-                yield _joined(message, told)
+                yield _joined(message, sent)
         await task
     finally:
         task.cancel()
 
 
 async def _call(
-    app: ASGIApp, request: ForwardedRequest, told: asyncio.Queue[Message | None]
+    app: ASGIApp, request: ForwardedRequest, sent: asyncio.Queue[Message | None]
 ) -> None:
-    """Call an application and put what it sends into `told`, and None behind the last message."""
+    """Call an application and put what it sends into `sent`, and None behind the last message."""
     unread: list[Message] = [
         {"type": "http.request", "body": request.body, "more_body": False},
     ]
@@ -103,19 +103,19 @@ async def _call(
         "state": {},
     }
     try:
-        await app(scope, receive, told.put)
+        await app(scope, receive, sent.put)
     finally:
-        told.put_nowait(None)
+        sent.put_nowait(None)
 
 
-def _joined(first: Message, told: asyncio.Queue[Message | None]) -> AnswerBody:
+def _joined(first: Message, sent: asyncio.Queue[Message | None]) -> AnswerBody:
     """The bytes of the body in `first` and in the messages that wait behind it."""
     pieces = [first.get("body", b"")]
     more = first.get("more_body", False)
-    while more and not told.empty():
-        message = told.get_nowait()
+    while more and not sent.empty():
+        message = sent.get_nowait()
         if message is None:
-            told.put_nowait(None)
+            sent.put_nowait(None)
             break
         pieces.append(message.get("body", b""))
         more = message.get("more_body", False)

@@ -203,8 +203,8 @@ def _unrouted(request: Request, error: HTTPException) -> str:
             return f"there is nothing at {path}, but at {at}: correct the client's base URL"
         above = (str(one) for one in (PurePosixPath(asked), *PurePosixPath(asked).parents))
         remedy = next((OTHER_PATHS[one] for one in above if one in OTHER_PATHS), None)
-        told = "; /docs says what there is" if remedy is None else f": {remedy}"
-        return f"there is nothing at {path}{told}"
+        more = "; /docs says what there is" if remedy is None else f": {remedy}"
+        return f"there is nothing at {path}{more}"
     if error.status_code == 405:
         return f"{path} takes {(error.headers or {}).get('Allow')}, not {request.method}"
     return str(error.detail)
@@ -256,8 +256,8 @@ def _invalid(error: RequestValidationError) -> ApiError:
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         or None
     )
-    told = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {message}"
-    return ApiError(400, told, param=param)
+    message = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {message}"
+    return ApiError(400, message, param=param)
 
 
 def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:

@@ -11,11 +11,11 @@ from chat_templates import with_template
 
 from specguide.guided.tools import tool_formats
 from specguide.server.bodies.shared_fields import TemplateFields
+from specguide.server.tasks.call_form import CallForm, call_form, template_variables
 from specguide.server.tasks.conversation import _prompt
 from specguide.server.tasks.messages import template_messages
-from specguide.server.tasks.prompt import Conversation, _told_messages, prompt_ids
+from specguide.server.tasks.prompt import Conversation, _in_call_form, prompt_ids
 from specguide.server.tasks.reasoning import ReasoningPlan
-from specguide.server.tasks.told_calls import ToldCalls, told_calls, told_functions
 
 CALLED = [
     {"role": "user", "content": "Weather?"},
@@ -56,8 +56,8 @@ END = "{% endfor %}{% endfor %}"
 def test_calls_are_told_as_the_template_takes_them(template, written):
     """Clients send `"content": null` back beside calls, and arguments as text."""
     tokenizer = with_template(template)
-    backend = SimpleNamespace(told_calls=told_calls(tokenizer, tool_formats()["hermes"]))
-    messages = _told_messages(backend, TemplateFields(), template_messages(CALLED))
+    backend = SimpleNamespace(call_form=call_form(tokenizer, tool_formats()["hermes"]))
+    messages = _in_call_form(backend, TemplateFields(), template_messages(CALLED))
     token_ids = tokenizer.apply_chat_template(messages)
     text = tokenizer.decode(token_ids, skip_special_tokens=False)
     assert text.split("[assistant]")[1].split("[tool]")[0] == written
@@ -65,13 +65,13 @@ def test_calls_are_told_as_the_template_takes_them(template, written):
 
 def test_a_template_that_refuses_all_calls_refuses_those_of_the_client():
     tokenizer = with_template("{{ raise_exception('no calls') }}")
-    assert told_calls(tokenizer, tool_formats()["hermes"]) == ToldCalls(tool_formats()["hermes"])
+    assert call_form(tokenizer, tool_formats()["hermes"]) == CallForm(tool_formats()["hermes"])
 
 
 def test_functions_are_told_under_the_name_that_the_template_reads():
     tools = [{"type": "function", "function": {"name": "f"}}]
     for name, functions in (("smollm3", {"xml_tools": [{"name": "f"}]}), ("hermes", {})):
-        assert told_functions(tool_formats()[name], tools) == functions
+        assert template_variables(tool_formats()[name], tools) == functions
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_template_that_reads_functions_as_text_is_told_them_and_the_day(tools,
     backend = SimpleNamespace(
         tokenizer=tokenizer,
         known_tool_format=known,
-        told_calls=told_calls(tokenizer, known),
+        call_form=call_form(tokenizer, known),
         config=SimpleNamespace(allow_special_tokens=False),
     )
     asked = TemplateFields(chat_template_kwargs=kwargs)

@@ -14,7 +14,7 @@ from specguide.engine import RequestDelta, RequestStream
 from specguide.engine.serving.stream import Mailbox
 from specguide.errors import QueueFull
 from specguide.params import SamplingParams
-from specguide.server.apis.api import rendered, told
+from specguide.server.apis.api import rendered, stream_objects
 from specguide.server.apis.completion_choices import Choice
 from specguide.server.apis.completions import CompletionRenderer
 from specguide.server.bodies.requests import CompletionRequest
@@ -209,7 +209,7 @@ def test_a_sample_that_comes_before_the_scores_of_its_prompt_waits_for_them():
             yield event
 
     async def chunks(events):
-        return [one async for one in told(CompletionRenderer(body, task), come(events))]
+        return [one async for one in stream_objects(CompletionRenderer(body, task), come(events))]
 
     whole = asyncio.run(rendered(CompletionRenderer(body, task), come(late)))
     assert [choice["text"] for choice in whole["choices"]] == ["abx", "aby"]
@@ -245,4 +245,4 @@ def test_of_rivals_with_equal_texts_the_likeliest_is_told():
     rivals = Score(1, b"\xa8", -0.5, 1), Score(2, b"e", -1.5, 2)
     choice = Choice(0, has_scores=True)
     choice.echo("", [Score(3, b"\xa9", -4.0, 7, rivals)])
-    assert choice.told(0)["logprobs"]["top_logprobs"] == [{"\ufffd": -0.5, "e": -1.5}]
+    assert choice.whole(0)["logprobs"]["top_logprobs"] == [{"\ufffd": -0.5, "e": -1.5}]

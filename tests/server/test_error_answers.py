@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.params import SamplingParams
-from specguide.server.apis.api import told
+from specguide.server.apis.api import stream_objects
 from specguide.server.apis.completions import CompletionRenderer
 from specguide.server.app import create_app
 from specguide.server.bodies.requests import CompletionRequest
@@ -107,7 +107,7 @@ def test_a_stream_ends_with_an_error_that_nobody_foresaw(caplog):
     async def all_of_them():
         body = CompletionRequest(prompt="ab", stream=True)
         renderer = CompletionRenderer(body, Task("m", ([1, 2],), SamplingParams()))
-        return [one async for one in told(renderer, events())]
+        return [one async for one in stream_objects(renderer, events())]
 
     first, last = asyncio.run(all_of_them())
     assert first["choices"][0]["text"] == "a" and last["error"]["code"] == "internal_error"

@@ -10,7 +10,7 @@ from specguide.errors import InvalidParams
 from specguide.guided.tools import tool_formats
 from specguide.server.apis import anthropic_input
 from specguide.server.apis.responses.input import input_messages
-from specguide.server.tasks.messages import arguments_of, template_messages, with_told_ids
+from specguide.server.tasks.messages import arguments_of, template_messages, with_format_ids
 
 WEATHER = {
     "name": "get_weather",
@@ -274,7 +274,7 @@ def test_ids_of_calls_are_told_as_the_format_asks(name: str, ids: list[str]):
             *(result("call_a"), result("other")),
         ]
     )
-    made = with_told_ids(sent, tool_formats()[name])
+    made = with_format_ids(sent, tool_formats()[name])
     assert [call["id"] for one in made for call in one.get("tool_calls", ())] == ids
     results = [one["tool_call_id"] for one in made if one["role"] == "tool"]
     assert results == [ids[1], ids[0], ids[2], "other"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from response_bodies import INPUT, WEATHER
 
 from specguide.params import SamplingParams
-from specguide.server.apis.api import told
+from specguide.server.apis.api import stream_objects
 from specguide.server.apis.responses.responses import ResponseRenderer
 from specguide.server.bodies.requests import ResponsesRequest
 from specguide.server.http.errors import ApiError
@@ -312,7 +312,7 @@ def test_an_error_on_the_way_is_told_with_what_there_was():
     async def all_told():
         body = ResponsesRequest(model="small", input="x")
         renderer = ResponseRenderer(body, Task("small", ([1],), SamplingParams()))
-        return [one async for one in told(renderer, events())]
+        return [one async for one in stream_objects(renderer, events())]
 
     *_, error, failed = asyncio.run(all_told())
     assert error == {

@@ -35,7 +35,7 @@ from specguide.guided.tools import (
     tool_guide,
 )
 from specguide.params import SamplingParams
-from specguide.server.apis.api import rendered, told
+from specguide.server.apis.api import rendered, stream_objects
 from specguide.server.apis.chat import ChatRenderer
 from specguide.server.apis.responses.responses import ResponseRenderer
 from specguide.server.bodies.requests import ChatRequest, ResponsesRequest
@@ -370,7 +370,7 @@ def streamed(renderer: Any, events: list[Event]) -> list[dict[str, Any]]:
     """What a renderer tells of them."""
 
     async def all_of_them() -> list[dict[str, Any]]:
-        return [one async for one in told(renderer, told_again(events))]
+        return [one async for one in stream_objects(renderer, told_again(events))]
 
     return asyncio.run(all_of_them())
 

@@ -42,17 +42,17 @@ def join(address: str, num_ranks: int | None = None) -> None:
     """
     key, place = ranks_key(), host_and_port(address)
     offered = num_ranks or max(1, torch.cuda.device_count())
-    is_told = False
+    is_logged = False
     while True:
         try:
             connection = reach(place, key)
         except OSError as cause:
-            if not is_told:
+            if not is_logged:
                 _LOGGER.info("no engine listens at %s yet (%s); trying again", address, cause)
-            is_told = True
+            is_logged = True
             time.sleep(_AGAIN_S)
             continue
-        is_told = False
+        is_logged = False
         with connection, suppress(EOFError, ConnectionError):
             _run(connection, address, offered)
 

@@ -99,7 +99,7 @@ def timeout(request: Request) -> RequestTimeout:
     )
 
 
-def told(cause: BaseException) -> str:
+def in_words(cause: BaseException) -> str:
     """An exception in words. Ctrl-C, exits and exceptions without a message are named by their
     class, since their words alone would make no sense."""
     return (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, KeysView, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from specguide.engine.engine import Engine
-from specguide.engine.requests.failures import told
+from specguide.engine.requests.failures import in_words
 from specguide.engine.serving.live import Live
 from specguide.engine.serving.served import CloseReport
 from specguide.engine.serving.stream import RequestDelta
@@ -160,7 +160,7 @@ class EngineLoop(Generic[K]):
             self.failure = (
                 cause
                 if isinstance(cause, EngineError)
-                else EngineError(f"the engine failed: {told(cause)}")
+                else EngineError(f"the engine failed: {in_words(cause)}")
             )
             _LOGGER.error("the engine takes no more requests: %s", self.failure, exc_info=cause)
         self._publish()

@@ -282,14 +282,14 @@ class MessageRenderer(Renderer[MessagesRequest]):
 
 def error_body(error: ApiError) -> JsonObject:
     """Anthropic's error object; its message begins with the name of the wrong field."""
-    told = error.body()["error"]
-    place = f"{told['param']}: " if told["param"] else ""
-    if told["message"].startswith((place, f"{told['param']} ")):
+    found = error.body()["error"]
+    place = f"{found['param']}: " if found["param"] else ""
+    if found["message"].startswith((place, f"{found['param']} ")):
         place = ""
     if error.code == "context_length_exceeded":
         place = "prompt is too long: "  # clients recognize the error by it
     kind = _ERRORS.get(error.status, "api_error" if error.status >= 500 else _ERRORS[400])
-    return {"type": "error", "error": {"type": kind, "message": place + told["message"]}}
+    return {"type": "error", "error": {"type": kind, "message": place + found["message"]}}
 
 
 API = Api(

@@ -84,8 +84,8 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
             f'{{"name": …, "input_schema": …}}, found type {tool.get("type")!r}',
             param=param,
         )
-    told = {name: tool[name] for name in ("name", "description", "strict") if name in tool}
-    return {"type": "function", **told, "parameters": tool["input_schema"]}
+    function = {name: tool[name] for name in ("name", "description", "strict") if name in tool}
+    return {"type": "function", **function, "parameters": tool["input_schema"]}
 
 
 def _of_user(content: Any, param: str) -> list[Message]:

@@ -96,8 +96,8 @@ class PassedStream:
 
     def end(self, error: ApiError) -> bytes:
         """The bytes that replace the rest of the stream."""
-        told = (_line(one, self.names_lines) for one in self.failed(error))
-        return b"".join(told) + self.last_line
+        objects = (_line(one, self.names_lines) for one in self.failed(error))
+        return b"".join(objects) + self.last_line
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Jso
     return renderer.whole()
 
 
-async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[JsonObject]:
+async def stream_objects(
+    renderer: Renderer[Any], events: AsyncIterator[Event]
+) -> AsyncIterator[JsonObject]:
     """The answer as the objects of a stream. An error ends it."""
     try:
         for one in renderer.begin():
@@ -196,7 +198,7 @@ async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIt
 
 async def lines(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
     """The answer as server-sent events."""
-    async for one in told(renderer, events):
+    async for one in stream_objects(renderer, events):
         yield _line(one, renderer.names_lines)
     if renderer.last_line:
         yield renderer.last_line

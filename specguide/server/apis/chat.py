@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from specguide.errors import InvalidParams
 from specguide.server.apis.api import Api, JsonObject, Renderer
-from specguide.server.apis.chat_choices import Choice, told_logprobs
+from specguide.server.apis.chat_choices import Choice, logprobs_object
 from specguide.server.apis.openai_objects import (
     ChunkUsage,
     prompt_logprobs,
@@ -17,7 +17,7 @@ from specguide.server.apis.openai_objects import (
     token_score,
     usage_object,
 )
-from specguide.server.apis.told_ids import ToldIds
+from specguide.server.apis.returned_ids import ReturnedIds
 from specguide.server.bodies.requests import ChatRequest
 from specguide.server.http.request_ids import answer_id
 from specguide.server.tasks.backend import Backend
@@ -120,8 +120,8 @@ class ChatRenderer(Renderer[ChatRequest]):
             "created": int(time.time()),
             "model": task.model,
         }
-        is_told = task.reasoning is None or task.reasoning.is_told
-        self._tells_ids = bool(body.return_token_ids) and is_told
+        is_shown = task.reasoning is None or task.reasoning.is_shown
+        self._tells_ids = bool(body.return_token_ids) and is_shown
         self._choices = [self._choice(index) for index in range(task.num_samples)]
         self._prompt_logprobs: list[JsonObject | None] = []
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
@@ -130,7 +130,7 @@ class ChatRenderer(Renderer[ChatRequest]):
     def _choice(self, index: int) -> Choice:
         return Choice(
             index,
-            ToldIds(self._tells_ids, bool(self.body.stream)),
+            ReturnedIds(self._tells_ids, bool(self.body.stream)),
             is_legacy=self.body.functions is not None,
             content="".join(self.task.echoed),
             spans=[] if self.task.returns_spans else None,
@@ -148,7 +148,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             choice = self._choices[event.sample]
             as_id = bool(self.body.return_tokens_as_token_ids)
             scores = [token_score(score, as_id=as_id) for score in event.scores]
-            if not self.body.stream:  # a stream has told them already
+            if not self.body.stream:  # a stream has sent them already
                 choice.logprobs += scores
             yield self._chunk(event.sample, choice.add(event), scores)
         elif isinstance(event, Spans):
@@ -161,18 +161,18 @@ class ChatRenderer(Renderer[ChatRequest]):
         """The chunks before all others."""
         for choice in self._choices:
             chunk = self._chunk(choice.index, {"role": "assistant", "content": ""})
-            yield chunk | self._told_prompt()
+            yield chunk | self._prompt_fields()
         for choice in self._choices:
             if choice.content:
                 yield self._chunk(choice.index, {"content": choice.content})
 
-    def _told_prompt(self) -> JsonObject:
+    def _prompt_fields(self) -> JsonObject:
         ids = {"prompt_token_ids": self.task.prompts[0]} if self._tells_ids else {}
         text = self.task.prompt_text
         return ids if text is None else {**ids, "prompt_text": text}
 
     def end(self) -> Iterator[JsonObject]:
-        if self._chunk_usage.is_told:
+        if self._chunk_usage.in_last_chunk:
             head = {**self._head, "object": "chat.completion.chunk"}
             yield {**head, "choices": [], "usage": usage_object(self.usage)}
 
@@ -183,8 +183,8 @@ class ChatRenderer(Renderer[ChatRequest]):
             **self._head,
             "object": "chat.completion",
             "usage": usage_object(self.usage),
-            "choices": [choice.told() for choice in self._choices],
-            **self._told_prompt(),
+            "choices": [choice.whole() for choice in self._choices],
+            **self._prompt_fields(),
             **({} if asked is None else {"prompt_logprobs": self._prompt_logprobs}),
         }
 
@@ -207,14 +207,14 @@ class ChatRenderer(Renderer[ChatRequest]):
             "index": index,
             "delta": delta,
             **why,
-            "logprobs": told_logprobs(scores),
+            "logprobs": logprobs_object(scores),
             **self._choices[index].ids.more(),
         }
         return {
             **self._head,
             "object": "chat.completion.chunk",
             "choices": [choice],
-            **self._chunk_usage.told(),
+            **self._chunk_usage.fields(),
         }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specguide.server.apis.api import JsonObject
-from specguide.server.apis.told_ids import ToldIds
+from specguide.server.apis.returned_ids import ReturnedIds
 from specguide.server.tasks.custom_tools import CALLED_WITH
 from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
 
@@ -25,7 +25,7 @@ class Choice:
     """
 
     index: int
-    ids: ToldIds = field(default_factory=ToldIds)
+    ids: ReturnedIds = field(default_factory=ReturnedIds)
     is_legacy: bool = False
     content: str = ""
     reasoning: str = ""
@@ -67,7 +67,7 @@ class Choice:
     def _why(self) -> JsonObject:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
-    def told(self) -> JsonObject:
+    def whole(self) -> JsonObject:
         """The whole choice, once it has ended."""
         message: JsonObject = {
             "role": "assistant",
@@ -84,7 +84,7 @@ class Choice:
             "index": self.index,
             "message": message,
             **self._why(),
-            "logprobs": told_logprobs(self.logprobs),
+            "logprobs": logprobs_object(self.logprobs),
             **({} if self.spans is None else {"spans": self.spans}),
             **self.ids.rest(),
         }
@@ -96,6 +96,6 @@ def _reasoned(text: str) -> JsonObject:
     return {"reasoning_content": text, "reasoning": text}
 
 
-def told_logprobs(scores: Sequence[JsonObject]) -> JsonObject | None:
+def logprobs_object(scores: Sequence[JsonObject]) -> JsonObject | None:
     """Scores of tokens, in the form of a choice's `logprobs`."""
     return {"content": scores, "refusal": None} if scores else None

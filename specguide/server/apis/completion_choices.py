@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specguide.server.apis.api import JsonObject
-from specguide.server.apis.told_ids import ToldIds
+from specguide.server.apis.returned_ids import ReturnedIds
 from specguide.server.tasks.events import Score
 
 
@@ -38,7 +38,7 @@ class Choice:
 
     index: int
     has_scores: bool
-    ids: ToldIds = field(default_factory=ToldIds)
+    ids: ReturnedIds = field(default_factory=ReturnedIds)
     keeps_scores: bool = True
     names_ids: bool = False
     text: str = ""
@@ -64,9 +64,9 @@ class Choice:
 
     def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
         """Take its prompt; returns a chunk's choice."""
-        told = self._grow(prompt, scores, prompt)
+        choice = self._grow(prompt, scores, prompt)
         self.offset, self._decoder = len(prompt), _decoder()
-        return told
+        return choice
 
     def add(self, text: str, scores: Sequence[Score]) -> JsonObject:
         """Take more output; returns a chunk's choice."""
@@ -83,13 +83,13 @@ class Choice:
     def end(self, reason: str, stop_reason: str | int | None) -> JsonObject:
         """End the choice; returns a chunk's choice."""
         self.finish_reason, self.stop_reason = reason, stop_reason
-        told = {"index": self.index, "text": "", **self._why(), "logprobs": None}
-        return told | self.ids.more()
+        choice = {"index": self.index, "text": "", **self._why(), "logprobs": None}
+        return choice | self.ids.more()
 
     def _why(self) -> JsonObject:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
-    def told(self, index: int) -> JsonObject:
+    def whole(self, index: int) -> JsonObject:
         """The whole choice, once it has ended. index: its index in the answer"""
         asked = self.prompt_logprobs is not None
         return {
@@ -107,13 +107,13 @@ class Choice:
         offsets = [self._pass(score, prompt) for score in scores]
         more = None
         if scores and self.has_scores:
-            more = _told_scores(offsets, scores, as_id=self.names_ids)
+            more = _score_columns(offsets, scores, as_id=self.names_ids)
         self.text += text
         if more and self.keeps_scores:
             for name, values in more.items():
                 self.scores[name] += values
-        told = {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
-        return told | self.ids.more()
+        choice = {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+        return choice | self.ids.more()
 
     def _pass(self, score: Score, prompt: str) -> int:
         """The position in the text where the next token begins, which may lie beyond the text so
@@ -129,23 +129,25 @@ class Choice:
         return begin
 
 
-def _told_scores(
+def _score_columns(
     offsets: Sequence[int], scores: Sequence[Score], *, as_id: bool
 ) -> dict[str, list[Any]]:
     """offsets: characters of the text before each token; as_id: as in Score.name"""
-    told = _no_scores()
+    columns = _no_scores()
     for offset, score in zip(offsets, scores, strict=True):
-        told["text_offset"].append(offset)
-        told["tokens"].append(score.name(as_id=as_id))
-        told["token_logprobs"].append(score.logprob)
-        told["top_logprobs"].append(None if score.logprob is None else _by_name(score, as_id=as_id))
-    return told
+        columns["text_offset"].append(offset)
+        columns["tokens"].append(score.name(as_id=as_id))
+        columns["token_logprobs"].append(score.logprob)
+        columns["top_logprobs"].append(
+            None if score.logprob is None else _by_name(score, as_id=as_id)
+        )
+    return columns
 
 
 def _by_name(score: Score, *, as_id: bool) -> dict[str, float | None]:
     """The log-probabilities at one position, by text. Of tokens with equal texts, such as parts of
     characters, the likeliest one's is kept: clients compare it with that of the token itself."""
-    told: dict[str, float | None] = {}
+    logprobs: dict[str, float | None] = {}
     for one in (*score.rivals, score):
-        told.setdefault(one.name(as_id=as_id), one.logprob)
-    return told
+        logprobs.setdefault(one.name(as_id=as_id), one.logprob)
+    return logprobs

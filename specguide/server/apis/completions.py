@@ -18,7 +18,7 @@ from specguide.server.apis.openai_objects import (
     span_objects,
     usage_object,
 )
-from specguide.server.apis.told_ids import ToldIds
+from specguide.server.apis.returned_ids import ReturnedIds
 from specguide.server.bodies.requests import CompletionRequest
 from specguide.server.http.request_ids import answer_id
 from specguide.server.tasks.backend import Backend
@@ -82,12 +82,12 @@ def _is_chosen(body: CompletionRequest) -> bool:
 
 def _num_samples(body: CompletionRequest) -> int:
     """Number of samples to generate of each prompt. Raises InvalidParams."""
-    num_told = 1 if body.n is None else body.n
+    num_wanted = 1 if body.n is None else body.n
     if body.best_of is None:
-        return num_told
-    if not num_told <= body.best_of <= MAX_SAMPLES:
+        return num_wanted
+    if not num_wanted <= body.best_of <= MAX_SAMPLES:
         raise InvalidParams(
-            f"best_of must be an integer from n = {num_told} to {MAX_SAMPLES}, found "
+            f"best_of must be an integer from n = {num_wanted} to {MAX_SAMPLES}, found "
             f"{body.best_of}",
             param="best_of",
         )
@@ -160,7 +160,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         return Choice(
             index,
             body.logprobs is not None,
-            ToldIds(bool(body.return_token_ids), bool(body.stream), prompt_ids),
+            ReturnedIds(bool(body.return_token_ids), bool(body.stream), prompt_ids),
             keeps_scores=not body.stream,
             names_ids=bool(body.return_tokens_as_token_ids),
             spans=[] if body.return_spans else None,
@@ -190,7 +190,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
 
     def end(self) -> Iterator[JsonObject]:
         yield from self._late()
-        if self._chunk_usage.is_told:
+        if self._chunk_usage.in_last_chunk:
             yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
 
     def whole(self) -> JsonObject:
@@ -199,16 +199,16 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         return {
             **self._head,
             "usage": usage_object(self.usage),
-            "choices": [choice.told(index) for index, choice in enumerate(self._best())],
+            "choices": [choice.whole(index) for index, choice in enumerate(self._best())],
         }
 
     def _best(self) -> Iterator[Choice]:
         """The samples of each prompt that are returned: those whose tokens are the likeliest."""
-        num_told = self.body.n or 1
+        num_wanted = self.body.n or 1
         for number in range(len(self.task.prompts)):
             samples = self._samples(number)
-            if num_told < len(samples):
-                samples = sorted(samples, key=lambda one: -one.mean_logprob)[:num_told]
+            if num_wanted < len(samples):
+                samples = sorted(samples, key=lambda one: -one.mean_logprob)[:num_wanted]
             yield from samples
 
     def _samples(self, number: int) -> list[Choice]:
@@ -238,7 +238,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             yield self._chunk(choice.echo(self.task.echoed[number], scores))
 
     def _chunk(self, choice: JsonObject) -> JsonObject:
-        return {**self._head, "choices": [choice], **self._chunk_usage.told()}
+        return {**self._head, "choices": [choice], **self._chunk_usage.fields()}
 
 
 API = Api(

@@ -54,16 +54,16 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 class ChunkUsage:
-    """The usage in a stream's chunks. is_told: a last chunk has it"""
+    """The usage in a stream's chunks. in_last_chunk: a last chunk has it"""
 
     def __init__(self, options: StreamOptions | None, usage: Usage) -> None:
-        self.is_told = options is not None and options.include_usage
+        self.in_last_chunk = options is not None and options.include_usage
         self._is_continuous = options is not None and options.continuous_usage_stats
         self._usage = usage
 
-    def told(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The usage fields of a chunk before the last."""
-        if not self.is_told:
+        if not self.in_last_chunk:
             return {}
         return {"usage": usage_object(self._usage) if self._is_continuous else None}
 

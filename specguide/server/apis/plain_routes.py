@@ -148,12 +148,12 @@ async def _understood(
 
 def _tokenized(backend: Backend, body: TokenizeRequest) -> dict[str, Any]:
     tokens = _tokens(backend, body)
-    told: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
-    told["max_model_len"] = backend.engine.max_model_len
+    found: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
+    found["max_model_len"] = backend.engine.max_model_len
     if body.return_token_strs:
         names = (backend.token_name(token)[0] for token in tokens)
-        told["token_strs"] = [name.decode(errors="replace") for name in names]
-    return told
+        found["token_strs"] = [name.decode(errors="replace") for name in names]
+    return found
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:

@@ -74,8 +74,8 @@ def answered(custom_id: str, answer: BatchAnswer) -> bytes:
 
 def failed(error: UnreadableLine, number: int) -> bytes:
     """The line for an invalid request; it tells the request's line number."""
-    told = {"code": "invalid_request", "message": f"line {number}: {error}"}
-    return _line(error.custom_id, None, told)
+    described = {"code": "invalid_request", "message": f"line {number}: {error}"}
+    return _line(error.custom_id, None, described)
 
 
 def _line(custom_id: str | None, response: BatchAnswer | None, error: Any) -> bytes:

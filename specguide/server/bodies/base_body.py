@@ -73,9 +73,9 @@ class Body(BaseModel):
             if value is not None and name not in known and name not in cls.beside
         )
         if len(unknown) > _MOST_UNKNOWN:
-            told = {"count": len(unknown), "most": _MOST_UNKNOWN}
+            facts = {"count": len(unknown), "most": _MOST_UNKNOWN}
             words = "it may have at most {most} unknown fields, found {count}"
-            raise PydanticCustomError("unknown_fields", words, told)
+            raise PydanticCustomError("unknown_fields", words, facts)
         given = {name: values[name] for name in known if name in values}
         given |= {name: _as_integer(given[name]) for name in _integers(cls) & given.keys()}
         made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
@@ -89,8 +89,8 @@ class Body(BaseModel):
             if name in known or value is None or isinstance(verdict, NoEffect):
                 continue
             if not verdict.takes(value):
-                told = {"name": name, "why": verdict.why}
-                raise PydanticCustomError("field", "{name} is not supported: {why}", told)
+                facts = {"name": name, "why": verdict.why}
+                raise PydanticCustomError("field", "{name} is not supported: {why}", facts)
 
     def unknown_fields(self, place: str = "") -> Iterator[str]:
         """The unknown fields by the names that clients use. place: put before each name"""

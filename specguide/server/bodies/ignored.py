@@ -27,14 +27,14 @@ class UnknownFields:
     def check(self, body: Body) -> None:
         """Raises InvalidParams for a body with unknown fields, where they are refused."""
         for name in islice(body.unknown_fields(), _MOST_TOLD):
-            told = name.encode(errors="replace").decode()
+            written = name.encode(errors="replace").decode()
             if self._is_strict:
                 raise InvalidParams(
-                    f"unknown field {told}: leave it out, or start the server without "
+                    f"unknown field {written}: leave it out, or start the server without "
                     "--strict-fields",
-                    param=told,
+                    param=written,
                 )
-            place = type(body).__name__, told[:_MOST_CHARS]
+            place = type(body).__name__, written[:_MOST_CHARS]
             if place not in self._logged and len(self._logged) < _MOST_LOGGED:
                 self._logged.add(place)
                 _LOGGER.warning(

@@ -38,7 +38,7 @@ class EventOptions(Body):
     beside = fields.STREAM_OPTIONS
 
 
-class ToldFields(Body):
+class ReturnedFields(Body):
     """Details of their tokens that chat and completions can return.
 
     request_id:       the end of the answer's id; this and the following fields are vLLM's
@@ -63,7 +63,7 @@ class ToldFields(Body):
             )
 
 
-class ChatRequest(ToldFields, CutFields, ContinuedFields, TurnFields):
+class ChatRequest(ReturnedFields, CutFields, ContinuedFields, TurnFields):
     """/v1/chat/completions.
 
     functions, function_call: the old names of tools and tool_choice
@@ -133,7 +133,7 @@ _QUICK_FIELDS = frozenset(
 no time."""
 
 
-class CompletionRequest(ToldFields, CutFields, SamplingFields):
+class CompletionRequest(ReturnedFields, CutFields, SamplingFields):
     """/v1/completions."""
 
     beside = fields.COMPLETIONS

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError
 from specguide.server.http.h11_connection import HttpConnection
-from specguide.server.http.metrics import AnswerCounts, tell_in_its_place
+from specguide.server.http.metrics import AnswerCounts, set_sent_status
 from specguide.server.http.middleware import Cancellable
 from specguide.server.http.request_log import AccessLog
 from specguide.server.http.tls import tls_options
@@ -137,7 +137,7 @@ class BoundedConnection(H11Protocol):
             if self.cycle is None or self.cycle.response_complete:
                 self._answers.count(error.status)
             else:
-                tell_in_its_place(self.cycle.scope, error.status)  # type: ignore[arg-type]
+                set_sent_status(self.cycle.scope, error.status)  # type: ignore[arg-type]
             self.transport.write(_closing(error))
         self.transport.close()
 
@@ -205,7 +205,7 @@ def _closing(error: ApiError) -> bytes:
     """An error as the last answer of a connection."""
     response = error.response(closes=True)
     status = HTTPStatus(error.status)
-    told = ((name.title(), value) for name, value in response.raw_headers)
-    headers = b"".join(b"%b: %b\r\n" % header for header in told)
+    pairs = ((name.title(), value) for name, value in response.raw_headers)
+    headers = b"".join(b"%b: %b\r\n" % header for header in pairs)
     head = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
     return head + headers + b"\r\n" + bytes(response.body)

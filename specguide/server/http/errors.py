@@ -77,7 +77,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 def refusals(error: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """The same for an endpoint of another vendor, whose errors have another form."""
-    return {status: {**told, "model": error} for status, told in RESPONSES.items()}
+    return {status: {**described, "model": error} for status, described in RESPONSES.items()}
 
 
 class ApiError(Exception):
@@ -147,9 +147,9 @@ class ApiError(Exception):
         become "?"."""
         return {
             "error": {
-                "message": _told(str(self)),
+                "message": _sendable(str(self)),
                 "type": self.kind,
-                "param": None if self.param is None else _told(self.param),
+                "param": None if self.param is None else _sendable(self.param),
                 "code": self.code,
             }
         }
@@ -191,6 +191,6 @@ class Refusal(HTTPException):
         return self.error.response(body_of, closes=self._closes)
 
 
-def _told(text: str) -> str:
+def _sendable(text: str) -> str:
     whole = text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
     return whole.encode(errors="replace").decode()

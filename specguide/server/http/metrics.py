@@ -24,7 +24,7 @@ _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 _COUNTS_BYTES = 1 << 18
 """Size of a process's file of counts, in bytes; enough for all routes with all status codes."""
 _OTHER = "other"
-_TOLD = "specguide.told"
+_SENT_STATUS = "specguide.sent_status"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -181,15 +181,15 @@ class AnswerCounts:
             self._answers.labels(route, str(status)).inc()
 
 
-def tell_in_its_place(scope: Scope, status: int) -> None:
+def set_sent_status(scope: Scope, status: int) -> None:
     """Set the status that a request's client has really been sent, whatever the application answers
     later."""
-    scope[_TOLD] = status
+    scope[_SENT_STATUS] = status
 
 
-def told_status(scope: Scope, start: Message) -> int:
+def sent_status(scope: Scope, start: Message) -> int:
     """The status that the client is sent when the application begins an answer."""
-    status: int = scope.get(_TOLD, start["status"])
+    status: int = scope.get(_SENT_STATUS, start["status"])
     return status
 
 
@@ -205,7 +205,7 @@ class StatusCounts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._answers.count(told_status(scope, message), self._route(scope))
+                self._answers.count(sent_status(scope, message), self._route(scope))
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)

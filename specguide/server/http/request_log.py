@@ -14,7 +14,7 @@ from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
 from specguide.request import EXTERNAL_ID
 from specguide.server.http.errors import ApiError
-from specguide.server.http.metrics import told_status
+from specguide.server.http.metrics import sent_status
 
 _LOGGER = logging.getLogger("uvicorn.access")
 _REFUSALS = "specguide.refusals"
@@ -33,7 +33,7 @@ class AccessLog:
         async def logged(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = told_status(scope, message)
+                status = sent_status(scope, message)
             await send(message)
             if message["type"] == "http.response.body" and status is not None:
                 _log(scope, status)  # nobody waits for the log
@@ -70,13 +70,13 @@ def log_refusal(error: ApiError) -> None:
     "specguide.refusals", level INFO."""
     logger = logging.getLogger(_REFUSALS)
     if logger.isEnabledFor(logging.INFO):
-        told = error.body()["error"]
+        body = error.body()["error"]
         line = {
             "external_id": EXTERNAL_ID.get(),
             "status": error.status,
-            "error": told["message"],
-            "param": told["param"],
-            "code": told["code"],
+            "error": body["message"],
+            "param": body["param"],
+            "code": body["code"],
         }
         logger.info(json.dumps(line, ensure_ascii=False))
 

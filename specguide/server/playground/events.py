@@ -52,7 +52,7 @@ class Narrator:
         """The event for a delta: its tokens, and the figures so far; the last one has the finish
         reason."""
         iterations = [self._iteration(iteration) for iteration in delta.iterations or ()]
-        told = {
+        event = {
             "type": "delta",
             "text": delta.text,
             "iterations": iterations,
@@ -61,9 +61,9 @@ class Narrator:
             "acceptance_length": self._num_gained / self._num_decoded if self._num_decoded else 0.0,
         }
         if delta.finish_reason is None:
-            return told
+            return event
         return {
-            **told,
+            **event,
             "finish_reason": delta.finish_reason,
             "stop_reason": delta.stop_reason,
             "metrics": asdict(delta.metrics) if delta.metrics else None,
@@ -118,16 +118,16 @@ class Narrator:
 
     def _token(self, token: int, is_accepted: bool) -> dict[str, Any]:
         allowed = self._allowed(token)
-        told = {
+        event = {
             **self._named(token),
             "is_accepted": is_accepted,
             "is_forced": False,
             "allowed": None,
         }
         if allowed is None:
-            return told
+            return event
         return {
-            **told,
+            **event,
             "is_forced": allowed.num_tokens == 1,
             "allowed": {
                 "num_tokens": allowed.num_tokens,

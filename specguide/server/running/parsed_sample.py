@@ -36,8 +36,8 @@ class ParsedSample:
         self._spelled = backend.spelled if skips_special else backend.spelled_with_ends
         self._stops = StopTail(task.params, form.names)
         self._reader = OutputReader(form)
-        is_told = task.reasoning is not None and task.reasoning.is_told
-        self._said = SaidPieces(tells_reasoning=is_told, custom_tools=task.custom_tools)
+        is_shown = task.reasoning is not None and task.reasoning.is_shown
+        self._said = SaidPieces(tells_reasoning=is_shown, custom_tools=task.custom_tools)
 
     @property
     def is_reasoning(self) -> bool:

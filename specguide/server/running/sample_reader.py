@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from specguide.engine import RequestDelta
 from specguide.guided.reading import SpanReader
 from specguide.request_records import Logprob, RequestMetrics, own_logprobs
-from specguide.scheduler import untold_ends
+from specguide.scheduler import hidden_ends
 from specguide.server.running.parsed_sample import ParsedSample, output_form
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.events import End, Event, PromptScores, Said, Score, Spans, Text, Tokens
@@ -66,16 +66,16 @@ class SampleReader:
     def _scored(self, delta: RequestDelta) -> Iterator[Event]:
         """Text with its scores; a token that adds nothing to the text gets its own event."""
         scores, num_spelling = self._scores(delta), len(delta.token_ids)
-        num_spelling -= self._is_ended_untold(delta)
+        num_spelling -= self._ends_without_text(delta)
         said: list[Said] = [Text(delta.text)] if delta.text else []
-        yield from self._told(said, scores[:num_spelling])
-        yield from self._told([], scores[num_spelling:])
+        yield from self._events(said, scores[:num_spelling])
+        yield from self._events([], scores[num_spelling:])
 
-    def _is_ended_untold(self, delta: RequestDelta) -> bool:
+    def _ends_without_text(self, delta: RequestDelta) -> bool:
         """Whether its last token ends the output, and adds nothing to the text."""
         if delta.finish_reason != "stop" or not delta.token_ids:
             return False
-        return delta.token_ids[-1] in untold_ends(
+        return delta.token_ids[-1] in hidden_ends(
             self._backend.tokenizer.eos_token_ids, self._params
         )
 
@@ -86,7 +86,7 @@ class SampleReader:
         so that each gets the text that it added."""
         self._num_bytes += len(delta.text.encode())
         ids = delta.token_ids
-        spelling = ids[:-1] if self._is_ended_untold(delta) else ids
+        spelling = ids[:-1] if self._ends_without_text(delta) else ids
         is_last = isinstance(delta.stop_reason, str)
         while ids:
             is_reasoning = parsed.is_reasoning
@@ -94,10 +94,10 @@ class SampleReader:
             said = parsed.add(spelling[:num_now], is_last=is_last)
             num_reasoned = self._reasoned(parsed, num_now * is_reasoning)
             yield Tokens(num_now, self._sample, num_reasoned, tuple(ids[:num_now]))
-            yield from self._told(said, scores[:num_now])
+            yield from self._events(said, scores[:num_now])
             ids, spelling, scores = ids[num_now:], spelling[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
-            yield from self._told(parsed.finish(delta.stop_reason, self._num_bytes))
+            yield from self._events(parsed.finish(delta.stop_reason, self._num_bytes))
 
     def _reasoned(self, parsed: ParsedSample, count: int) -> int:
         """How many tokens turn out to be reasoning, including `count` new ones that may be."""
@@ -125,7 +125,7 @@ class SampleReader:
             else:
                 yield score_of(self._backend, token, entry, num_rivals)
 
-    def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
+    def _events(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
         """The events with this sample's index; scores go with the first event, or get their own."""
         for event in said or ([Text("")] if scores else []):
             yield replace(event, sample=self._sample, scores=scores)

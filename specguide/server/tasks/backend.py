@@ -22,7 +22,7 @@ from specguide.server.bodies.ignored import UnknownFields
 from specguide.server.bodies.sampling_defaults import sampling_defaults
 from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError
-from specguide.server.tasks.told_calls import ToldCalls, told_calls
+from specguide.server.tasks.call_form import CallForm, call_form
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
@@ -85,12 +85,12 @@ class Backend:
             raise self._too_long(f"{num_chars} characters, which cannot fit", param)
 
     def check_prompt_ids(
-        self, prompt_ids: Sequence[int], param: str, told: Callable[[], str] = str
+        self, prompt_ids: Sequence[int], param: str, details: Callable[[], str] = str
     ) -> None:
-        """Raises PromptTooLong where the tokens leave no room for an answer. told: adds to their
+        """Raises PromptTooLong where the tokens leave no room for an answer. details: adds to their
         number in the message"""
         if len(prompt_ids) >= self.engine.max_model_len:
-            raise self._too_long(f"{len(prompt_ids)} tokens{told()}", param)
+            raise self._too_long(f"{len(prompt_ids)} tokens{details()}", param)
 
     def _too_long(self, size: str, param: str) -> PromptTooLong:
         """The error, in words by which clients recognize it."""
@@ -129,9 +129,9 @@ class Backend:
             return None
 
     @cached_property
-    def told_calls(self) -> ToldCalls:
+    def call_form(self) -> CallForm:
         """How calls are given to the chat template, whether or not their format is known."""
-        return told_calls(self.tokenizer, self.known_tool_format)
+        return call_form(self.tokenizer, self.known_tool_format)
 
     @cached_property
     def reasoning_format(self) -> ReasoningFormat | None:

@@ -15,13 +15,13 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.guided.tools import ToolFormat
-from specguide.server.tasks.messages import with_told_ids
+from specguide.server.tasks.messages import with_format_ids
 from specguide.tokenizer import Tokenizer
 
-_VALUE = "told-value"
+_VALUE = "given-value"
 _INDENT = 4
 _FUNCTION = {
-    "name": "told_function",
+    "name": "given_function",
     "description": "A function",
     "parameters": {
         "type": "object",
@@ -47,7 +47,7 @@ _CONVERSATION: list[dict[str, Any]] = [
 
 
 @dataclass(frozen=True)
-class ToldCalls:
+class CallForm:
     """How calls are given to the template.
 
     tool_format: how the model writes them; None where that is unknown
@@ -61,13 +61,13 @@ class ToldCalls:
     as_text: bool = False
     in_content: bool = False
 
-    def told(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def applied(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The messages in the form that the template needs."""
         if self.tool_format is not None and not self.in_content:
-            messages = with_told_ids(messages, self.tool_format)
-        return [self._told(one) if one.get("tool_calls") else one for one in messages]
+            messages = with_format_ids(messages, self.tool_format)
+        return [self._applied(one) if one.get("tool_calls") else one for one in messages]
 
-    def _told(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _applied(self, message: dict[str, Any]) -> dict[str, Any]:
         content = self.content if message["content"] is None else message["content"]
         functions = [call["function"] for call in message["tool_calls"]]
         texts = [json.dumps(one["arguments"], ensure_ascii=False) for one in functions]
@@ -84,43 +84,43 @@ class ToldCalls:
         return {**message, "content": content, "tool_calls": calls_as_text}
 
 
-def told_functions(
+def template_variables(
     tool_format: ToolFormat | None, tools: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
     """The variables that a format's chat templates need beside `tools`: functions under a name of
     their own, and the date."""
     if tool_format is None:
         return {}
-    told: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     name, functions = tool_format.tools_variable, [tool["function"] for tool in tools or ()]
     if name and (functions or tool_format.tells_text):
         text = json.dumps(functions, ensure_ascii=False, indent=_INDENT)
-        told[name] = text if tool_format.tells_text else functions
+        variables[name] = text if tool_format.tells_text else functions
     if tool_format.day_variable:
-        told[tool_format.day_variable] = datetime.now().strftime("%Y-%m-%d")
-    return told
+        variables[tool_format.day_variable] = datetime.now().strftime("%Y-%m-%d")
+    return variables
 
 
-def told_calls(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> ToldCalls:
+def call_form(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> CallForm:
     """The form in which the tokenizer's chat template needs calls: of the forms that write the
     call, the one that adds least; arguments as an object where the template accepts that."""
     is_taken = False
     for as_text in (False, True):
-        ways = [ToldCalls(tool_format, content, as_text) for content in (None, "")]
+        ways = [CallForm(tool_format, content, as_text) for content in (None, "")]
         texts = [(way, _rendered(tokenizer, way)) for way in ways]
         writing = [(len(text), way) for way, text in texts if text and _VALUE in text]
         if writing:
             return min(writing, key=lambda one: one[0])[1]
         is_taken |= any(text is not None for _, text in texts)
-    return ToldCalls(tool_format, in_content=is_taken)
+    return CallForm(tool_format, in_content=is_taken)
 
 
-def _rendered(tokenizer: Tokenizer, way: ToldCalls) -> str | None:
+def _rendered(tokenizer: Tokenizer, way: CallForm) -> str | None:
     """A rendered conversation with a call; None where the template refuses it."""
     tools = [{"type": "function", "function": _FUNCTION}]
     try:
-        variables = told_functions(way.tool_format, tools)
-        messages = way.told(_CONVERSATION)
+        variables = template_variables(way.tool_format, tools)
+        messages = way.applied(_CONVERSATION)
         token_ids = tokenizer.apply_chat_template(messages, tools, variables=variables)
     except InvalidParams:
         return None

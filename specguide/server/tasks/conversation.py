@@ -59,7 +59,7 @@ def conversation_task(
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
-    if expected is not None and not expected.is_told:
+    if expected is not None and not expected.is_shown:
         sampling["logprobs"] = None  # they would reveal it
     return Task(
         model,
@@ -92,8 +92,8 @@ def num_prompt_tokens(
     rules = schema_rules(backend.config, body)
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
     plan = _plan(backend, body, conversation, may_call=choice is not None)
-    json_schema = _told_schema(closed_guide(answer, rules))
-    tools = told_tools(backend, body)
+    json_schema = _prompt_schema(closed_guide(answer, rules))
+    tools = prompt_tools(backend, body)
     return len(_untested_prompt(backend, body, conversation, plan, tools, json_schema))
 
 
@@ -104,7 +104,7 @@ def _plan(
     return ReasoningPlan.of(body, backend.reasoning_format, has_tools=may_call, is_begun=begun)
 
 
-def _told_schema(answer: Guide | None) -> Any:
+def _prompt_schema(answer: Guide | None) -> Any:
     """The answer's JSON Schema, for chat templates; None where there is none."""
     return answer.source() if answer and answer.kind == "json_schema" else None
 
@@ -137,12 +137,12 @@ def _prompt(
     room: int,
 ) -> list[int]:
     """Token ids of the conversation up to the answer, see CutFields. Raises PromptTooLong."""
-    json_schema = _told_schema(answer)
+    json_schema = _prompt_schema(answer)
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
     made = partial(_untested_prompt, backend, body, conversation, plan)
 
-    def told() -> str:
+    def shares() -> str:
         """How many of the tokens the chat template needs for tools and schema."""
         without: dict[str, tuple[Any, Any]] = {"tools": (None, json_schema)} if tools else {}
         if json_schema is not None:
@@ -154,7 +154,7 @@ def _prompt(
         return "".join(f", {num[name]} of them for the {name}" for name in num if num[name] > 0)
 
     token_ids = conversation.cut.cut(made(tools, json_schema), room)
-    backend.check_prompt_ids(token_ids, conversation.field, told)
+    backend.check_prompt_ids(token_ids, conversation.field, shares)
     return token_ids
 
 
@@ -170,7 +170,7 @@ def _with_recipient(backend: Backend, token_ids: list[int]) -> list[int]:
     return token_ids + tokenizer.encode(known.before_answer, add_special_tokens=False)
 
 
-def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
+def prompt_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
     """The tools as chat templates read them; None where these get no tools. Raises InvalidParams
     for values that no template could write."""
     excludes = backend.config.exclude_uncallable_tools
@@ -190,7 +190,7 @@ class _Calls:
     """The guide and the tools of a request.
 
     guide:    of the whole message, whether it has calls or not
-    tools:    see `told_tools`
+    tools:    see `prompt_tools`
     may_call: the message may have calls
 
     schema_params: see Task.
@@ -212,7 +212,7 @@ def _calls(
     """The tools and the guide of a request. Raises InvalidParams and InvalidGuide, which name the
     field."""
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
-    tools = told_tools(backend, body)
+    tools = prompt_tools(backend, body)
     if choice is None:
         return _Calls(answer, tools)
     guide = choice.guide(

@@ -45,8 +45,8 @@ def custom_function(definition: Mapping[str, Any], param: str) -> Mapping[str, A
         "required": [INPUT],
         "additionalProperties": False,
     }
-    told = {name: custom[name] for name in ("name", "description") if custom.get(name) is not None}
-    return {**told, "parameters": parameters}
+    named = {name: custom[name] for name in ("name", "description") if custom.get(name) is not None}
+    return {**named, "parameters": parameters}
 
 
 def _format(asked: Any, param: str) -> dict[str, Any]:

@@ -61,24 +61,26 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
     return with_thoughts(made)
 
 
-def with_told_ids(
+def with_format_ids(
     messages: Sequence[dict[str, Any]], tool_format: ToolFormat
 ) -> list[dict[str, Any]]:
     """The messages, with the ids of calls and of their results in the form that the tool format
     needs."""
     if not tool_format.told_id:
         return list(messages)
-    told, numbers, made = dict[str, str](), count(), list[dict[str, Any]]()
+    new_ids: dict[str, str] = {}
+    made: list[dict[str, Any]] = []
+    numbers = count()
     for message in messages:
         changed = dict(message)
         if calls := message.get("tool_calls"):
             ids = [tool_format.id_of(call["function"]["name"], next(numbers)) for call in calls]
-            told |= {str(call.get("id")): new for call, new in zip(calls, ids, strict=True)}
+            new_ids |= {str(call.get("id")): new for call, new in zip(calls, ids, strict=True)}
             changed["tool_calls"] = [
                 {**call, "id": new} for call, new in zip(calls, ids, strict=True)
             ]
-        elif str(message.get("tool_call_id")) in told:
-            changed["tool_call_id"] = told[str(message["tool_call_id"])]
+        elif str(message.get("tool_call_id")) in new_ids:
+            changed["tool_call_id"] = new_ids[str(message["tool_call_id"])]
         made.append(changed)
     return made
 

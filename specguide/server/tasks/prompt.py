@@ -10,7 +10,7 @@ from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
 from specguide.server.bodies.shared_fields import ContinuedFields, CutFields, TemplateFields
 from specguide.server.tasks.backend import Backend
-from specguide.server.tasks.told_calls import ToldCalls, told_functions
+from specguide.server.tasks.call_form import CallForm, template_variables
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
@@ -66,14 +66,14 @@ def prompt_ids(
     """
     own_variables = asked.chat_template_kwargs or {}
     check_variables(own_variables)
-    functions = told_functions(backend.known_tool_format, tools)
+    functions = template_variables(backend.known_tool_format, tools)
     variables = {**functions, **(variables or {}), **own_variables}
     special_tokens_allowed = asked.allow_special_tokens
     if special_tokens_allowed is None:
         special_tokens_allowed = backend.config.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
-            _told_messages(backend, asked, conversation.messages),
+            _in_call_form(backend, asked, conversation.messages),
             tools,
             json_schema,
             variables=variables,
@@ -88,16 +88,16 @@ def prompt_ids(
         raise
 
 
-def _told_messages(
+def _in_call_form(
     backend: Backend, asked: TemplateFields, messages: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The messages in the form that the template needs."""
     if not any(message.get("tool_calls") for message in messages):
         return list(messages)
-    told = backend.told_calls
+    form = backend.call_form
     if asked.chat_template is not None:
-        told = ToldCalls(told.tool_format)
-    return told.told(messages)
+        form = CallForm(form.tool_format)
+    return form.applied(messages)
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:

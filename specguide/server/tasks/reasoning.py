@@ -28,7 +28,7 @@ class ReasoningPlan:
     format:     None for a model that does not reason
     effort:     OpenAI's; "none" switches reasoning off; None: the model's default
     max_tokens: of the section; None: no bound
-    is_told:    the client gets the reasoning
+    is_shown:   the client gets the reasoning
     has_tools:  calls may follow: the tools' grammar and reader then handle the answer's mark
     is_begun:   the answer has begun, so that there is no more reasoning
     """
@@ -36,7 +36,7 @@ class ReasoningPlan:
     format: ReasoningFormat | None
     effort: str | None = None
     max_tokens: int | None = None
-    is_told: bool = True
+    is_shown: bool = True
     has_tools: bool = False
     is_begun: bool = False
 
@@ -70,11 +70,11 @@ class ReasoningPlan:
         one = self.format
         if one is None or self.effort is None:
             return {}
-        told: dict[str, Any] = {one.switch: self.effort != "none"} if one.switch else {}
+        variables: dict[str, Any] = {one.switch: self.effort != "none"} if one.switch else {}
         if one.budget and self.effort == "none":
-            told[one.budget] = 0
+            variables[one.budget] = 0
         effort = one.efforts.get(self.effort, self.effort)
-        return told | ({one.effort: effort} if one.effort else {})
+        return variables | ({one.effort: effort} if one.effort else {})
 
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
         """The prompt with the text that belongs before the answer. After a section that is over,
@@ -106,12 +106,12 @@ class ReasoningPlan:
         if one is None or self.is_begun:
             return None
         tail = _tail(prompt, tokenizer)
-        told = self.is_told, self._answer, self.effort is None, self.has_tools
+        facts = self.is_shown, self._answer, self.effort is None, self.has_tools
         if one.is_begun(tail):
-            return ExpectedReasoning(one, True, *told)
+            return ExpectedReasoning(one, True, *facts)
         is_asked = not one.asked or tokenizer.token_id(one.asked) in prompt
         is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail) and is_asked
-        return ExpectedReasoning(one, False, *told) if is_left else None
+        return ExpectedReasoning(one, False, *facts) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
         """Values of SamplingParams: the guide begins after the section."""

@@ -16,7 +16,7 @@ class ExpectedReasoning:
     """How a sample may begin.
 
     is_begun: the prompt has begun the section
-    is_told:  the client gets the reasoning
+    is_shown: the client gets the reasoning
     answer:   the mark between the section's end and the answer, which belongs to neither
     is_free:  the model may leave the section out, if its format allows that
     has_calls: calls may follow
@@ -24,7 +24,7 @@ class ExpectedReasoning:
 
     format: ReasoningFormat
     is_begun: bool
-    is_told: bool = True
+    is_shown: bool = True
     answer: str = ""
     is_free: bool = False
     has_calls: bool = False

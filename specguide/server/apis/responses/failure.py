@@ -35,8 +35,8 @@ class PassedResponse(PassedStream):
         items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
         failure = {"status": "failed", "output": items, "error": error_object(error)}
         number = max((event["sequence_number"] for event in _events(self._last)), default=-1) + 1
-        for told in failure_events(error, begun | failure):
-            yield {**told, "sequence_number": number}
+        for one in failure_events(error, begun | failure):
+            yield {**one, "sequence_number": number}
             number += 1
 
 

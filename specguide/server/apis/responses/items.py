@@ -34,19 +34,19 @@ class Item(ABC):
 
     def begin(self) -> Iterator[JsonObject]:
         """The objects that begin the item."""
-        yield self._told("added")
+        yield self._item_event("added")
 
     def end(self, status: str) -> Iterator[JsonObject]:
         """The objects that end the complete item."""
         self.status = status
         yield from self._text_done()
-        yield self._told("done")
+        yield self._item_event("done")
 
     @abstractmethod
     def _text_done(self) -> Iterator[JsonObject]:
         """The objects with its complete text."""
 
-    def _told(self, what: str) -> JsonObject:
+    def _item_event(self, what: str) -> JsonObject:
         return {
             "type": f"response.output_item.{what}",
             "output_index": self.output_index,
@@ -161,8 +161,8 @@ class Call(Item):
         return self._event(f"{self.kind}_{self.written}.delta", delta=text)
 
     def _text_done(self) -> Iterator[JsonObject]:
-        told = {"name": self.name, self.written: self.text}
-        yield self._event(f"{self.kind}_{self.written}.done", **told)
+        fields = {"name": self.name, self.written: self.text}
+        yield self._event(f"{self.kind}_{self.written}.done", **fields)
 
 
 @dataclass

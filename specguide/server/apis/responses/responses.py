@@ -149,12 +149,12 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
 
     def take(self, event: Event) -> Iterator[JsonObject]:
         if isinstance(event, Said):
-            told = self._say(event)
+            objects = self._say(event)
         elif isinstance(event, End):
-            told = self._end(event)
+            objects = self._end(event)
         else:
             return
-        for one in told:
+        for one in objects:
             yield self._numbered(one)
 
     def end(self) -> Iterator[JsonObject]:
@@ -174,8 +174,8 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         """The status of a response that has ended, and of its last item."""
         return "completed" if self._finish_reason == "stop" else "incomplete"
 
-    def _numbered(self, told: JsonObject) -> JsonObject:
-        return {**told, "sequence_number": next(self._numbers)}
+    def _numbered(self, one: JsonObject) -> JsonObject:
+        return {**one, "sequence_number": next(self._numbers)}
 
     def _say(self, event: Said) -> Iterator[JsonObject]:
         self._scores += map(token_score, event.scores)
@@ -249,7 +249,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     asked = {name: _sendable(body, name) for name in _ECHOED}
     effort = body.effort()
     tools = asked["tools"] or ()
-    asked["tools"] = [_told_tool(tool) for tool in tools if not is_run_elsewhere(tool)]
+    asked["tools"] = [_echoed_tool(tool) for tool in tools if not is_run_elsewhere(tool)]
     asked["text"] = {"format": {"type": "text"}, **(asked["text"] or {})}
     return {
         **asked,
@@ -268,7 +268,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     }
 
 
-def _told_tool(tool: JsonObject) -> JsonObject:
+def _echoed_tool(tool: JsonObject) -> JsonObject:
     if tool.get("type") in ("namespace", CUSTOM):
         return tool
     function = {"description": None, "parameters": None, "strict": False, **function_of(tool)}
