@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from random import Random
 from typing import Protocol
 
@@ -113,5 +113,16 @@ async def _stream(client: httpx.AsyncClient, answer: Answer) -> None:
                 (await response.aread()).decode(errors="replace")[:500],
             )
             return
-        async for line in response.aiter_lines():
+        async for line in _lines(response.aiter_bytes()):
             answer.take(line, time.perf_counter())
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The lines of an event stream, which end with line feeds alone. httpx would also end them at
+    U+0085, U+2028 and U+2029, which stand unescaped in JSON."""
+    rest = b""
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")
+    yield rest.decode(errors="replace")

@@ -182,9 +182,9 @@ async def texts(request: Request) -> Any:
 
 async def text_events(body: dict[str, Any]) -> AsyncIterator[str]:
     head = {"id": f"text {next(numbers)}"}
-    for text, reason in (('{"a', None), ("b", None), ("", "length")):
+    for text, reason in (('{"a', None), ("b\u2028\x85", None), ("", "length")):
         choice = {"index": 0, "text": text, "finish_reason": reason}
-        yield f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
+        yield f"data: {json.dumps({**head, 'choices': [choice]}, ensure_ascii=False)}\r\n\r\n"
     usage = counted(body, min(9, body["max_tokens"]))
     yield f"data: {json.dumps({**head, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n"
 
