@@ -91,6 +91,6 @@ def _instances(name: str, given: Path | None) -> list[Any]:
         if not path.exists():
             return []
     try:
-        return [json.loads(line) for line in read_text(path).splitlines() if line.strip()]
+        return [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
     except (ValueError, RecursionError) as error:
         raise InvalidParams(f"each line of {path} must be valid JSON: {error}") from error

@@ -22,7 +22,7 @@ def certified(*args: str) -> tuple[int, str, BaseException | None]:
 def test_it_tells_who_enforces_what_and_what_was_found(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(SCHEMA))
-    (tmp_path / "mine.valid.jsonl").write_text('{"a": true}\n')
+    (tmp_path / "mine.valid.jsonl").write_text('{"a": true, "b": "\u2028\x85"}\r\n', "utf-8")
     code, text, _ = certified(str(path))
     assert code == 0 and "enforced by llguidance" in text and "masks checked" in text, text
     code, text, _ = certified(str(path), "--json")
