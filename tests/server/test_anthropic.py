@@ -380,10 +380,11 @@ def test_messages_become_those_of_the_template():
     ]
 
 
-def test_a_call_that_is_cut_off_is_left_out():
+@pytest.mark.parametrize("arguments", ['{"x": ', '{"x": ' + "[" * 5000])
+def test_a_call_that_is_cut_off_is_left_out(arguments):
     body = MessagesRequest(**ASKED)
     renderer = MessageRenderer(body, Task("small", ([1],), SamplingParams()))
-    for event in (Text("Well."), CallBegin(0, "f"), Arguments(0, '{"x": '), End("length")):
+    for event in (Text("Well."), CallBegin(0, "f"), Arguments(0, arguments), End("length")):
         list(renderer.take(event))
     message = renderer.whole()
     assert [block["type"] for block in message["content"]] == ["text"]

@@ -213,13 +213,13 @@ class MessageRenderer(Renderer[MessagesRequest]):
         return (error_body(error),)
 
     def whole(self) -> JsonObject:
-        """The message. A tool call that was cut off is left out, since its input is incomplete."""
+        """The message. A tool call is left out whose input was cut off, or is nested too deeply."""
         blocks = []
         for index, block in enumerate(self._blocks):
             if block["type"] == "tool_use":
                 try:
                     block = {**block, "input": json.loads(self._arguments[index] or "{}")}
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
             blocks.append(block)
         return self._message(blocks)
