@@ -92,7 +92,7 @@ def read_json(path: Path) -> Any:
     """The JSON in a file. Raises InvalidParams where it is not JSON."""
     try:
         return json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise InvalidParams(f"{path} is not valid JSON: {error}") from error
 
 

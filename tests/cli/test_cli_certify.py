@@ -44,6 +44,8 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     assert isinstance(certified("@csv")[2], InvalidGuide)
     path.write_text('{"pattern": "(a+)\\\\1"}')
     assert isinstance(certified(str(path))[2], UnsupportedGuide)
+    path.write_text(f'{{"minimum": {"9" * 5000}}}')
+    assert "is not valid JSON" in str(certified(str(path))[2])
     path.write_text("{}")
     assert "grammar backend 'nope'" in str(certified(str(path), "--backend", "nope")[2])
     (tmp_path / "mine.valid.jsonl").write_text("{")
