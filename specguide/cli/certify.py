@@ -49,7 +49,7 @@ def certify(
     with bench_libraries():
         from specguide.bench.certificate.certify import certify as checked
         from specguide.bench.certificate.enforcement import enforcement
-        from specguide.bench.certificate.report import told
+        from specguide.bench.certificate.report import as_text
         from specguide.bench.conformance import BackendCompiler
 
     config = CertifyConfig(**given[CertifyConfig])
@@ -66,7 +66,7 @@ def certify(
         record = {**asdict(certificate), "enforced": [one._asdict() for one in rows]}
         typer.echo(json.dumps(record, ensure_ascii=False))
     else:
-        typer.echo(f"{schema}: {told(certificate, rows)}")
+        typer.echo(f"{schema}: {as_text(certificate, rows)}")
     if certificate.num_errors:
         raise typer.Exit(1)
 

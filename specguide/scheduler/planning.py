@@ -26,7 +26,7 @@ class Planner:
         self._prefilled_last = False
         self.num_planned = 0
 
-    def next_batch(self, *, mixes: bool = True) -> Batch | None:
+    def next_batch(self, *, mixes: bool) -> Batch | None:
         """The next batch; None where nothing can run. Requests may lose their slots for it.
 
         mixes: whether a decode iteration may carry chunks of prompts

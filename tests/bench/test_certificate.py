@@ -14,7 +14,7 @@ from specguide.bench.certificate.enforcement import enforcement
 from specguide.bench.certificate.json_prefix import END, JsonPrefix
 from specguide.bench.certificate.judge import Judge, TooLong, time_limit
 from specguide.bench.certificate.partial import partial
-from specguide.bench.certificate.report import page, told, totals
+from specguide.bench.certificate.report import as_text, page, totals
 from specguide.bench.config import CertifyConfig
 from specguide.bench.instances import BYTES
 from specguide.config import GuideConfig
@@ -198,7 +198,7 @@ def test_reports_say_what_was_counted() -> None:
     one = Certificate("llguidance", {"masks": 10, "under": 1}, faults=["under: …"])
     sums = totals([one, Certificate("xgrammar", {"masks": 90})])
     assert sums["masks"] == 100 and sums["schemas_wrong"] == 1 and sums["over"] == 0
-    assert "100,000 per 10^6 masks" in told(one, []) and "under: …" in told(one, [])
+    assert "100,000 per 10^6 masks" in as_text(one, []) and "under: …" in as_text(one, [])
     assert "| under-constraint, proven | 1, 10,000 per 10^6 masks |" in page({"a": sums}, "how")
 
 

@@ -13,7 +13,7 @@ from specguide.bench.tables import columns, markdown_table
 _A_MILLION = 1_000_000
 
 
-def told(certificate: Certificate, enforced: Sequence[Enforcement]) -> str:
+def as_text(certificate: Certificate, enforced: Sequence[Enforcement]) -> str:
     """A certificate as text."""
     rows = [("keyword", "times", "who enforces it", f"{certificate.backend} alone")]
     rows += [(one.keyword, str(one.num), one.by, one.alone or "") for one in enforced]
