@@ -2,7 +2,7 @@
 
     python -m benchmarks.acceptance_page [--check]
 
-With --check nothing is written: it exits with 1 where the page is not what the records give.
+With --check nothing is written: it exits with 1 if the page does not agree with the records.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def page(records: Sequence[Figures]) -> str:
 
 
 def _part(record: Figures) -> str:
-    """What one record says."""
+    """The section of one record."""
     asked, found = record["config"], record["result"]
     hardware = record["hardware"]
     lines = [
@@ -100,7 +100,7 @@ def _part(record: Figures) -> str:
 
 
 def _heads(folders: Mapping[str, str]) -> str:
-    """The heads, as a title names them."""
+    """The names of the heads, for a title."""
     return "".join(f", {method} from {folder}" for method, folder in folders.items())
 
 
@@ -117,7 +117,8 @@ def _dtype(asked: Figures) -> str:
 
 
 def _release(record: Figures) -> str:
-    """The release where one is installed, and the commits. Exits where files differed from one."""
+    """The installed release, if there is one, and the commits. Exits if files differed from their
+    commit."""
     commits = dict.fromkeys(one.get("commit", record["commit"]) for one in record["result"])
     for commit in commits:
         if not commit or commit.endswith("+"):
@@ -163,7 +164,8 @@ def _counts(one: Figures) -> Iterator[str]:
 
 
 def _differ(found: Sequence[Figures], plain: Figures) -> str:
-    """How many answers of all drafters together differ from plain decoding's, and of how many."""
+    """How many answers of all drafters differ from those of plain decoding, and of how many
+    answers."""
     drafted = [
         one
         for one in found
@@ -182,7 +184,7 @@ def _table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
-    """Write, or check, what the records under `root` give."""
+    """Write the page of the records under `root`, or check it."""
     parser = argument_parser(__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 where the page is stale"

@@ -1,15 +1,16 @@
-"""What choosing how much to draft costs where drafts are never right, and gains where they are, or
-are at times.
+"""What adaptive drafting costs if drafts are never right, and what it gains if they are right
+always or at times.
 
     python -m benchmarks.adaptive [--batches 1,4] [--rounds 7] [--tokens 1200] [--trees]
 
-On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3
-head, and K = 3 or trees of up to 60 nodes. The target is made to say a text of random tokens, and
-the drafter to guess none of it ("hostile"), as much as gives the acceptance length ("friendly"), or
-one and the other by stretches of so many tokens ("switching"). Three ways to decode write the same
-texts: plain, all drafts always ("fixed"), and adaptive. They take turns, and what is told is the
-median of their rounds' ratios; each output is compared with its text. On a CPU, which others may
-share, the time is that of the thread which runs the models. Prints a table, then one JSON line.
+On a GPU it runs random weights of Llama-3.1-8B's shapes, on a CPU the shipped model, each with an
+EAGLE-3 head and K = 3, or trees of up to 60 nodes. The target is forced to write a text of random
+tokens. The drafter is forced to guess none of them ("hostile"), as many as the acceptance length
+says ("friendly"), or both in turn, for so many tokens each ("switching"). Three ways to decode
+write the same texts: plain, always with all drafts ("fixed"), and adaptive. They take turns; the
+result is the median of the rounds' ratios, and each output is compared with its text. On a CPU the
+time is that of the thread that runs the models, since other processes may share it. Prints a table,
+then one JSON line.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ TEXTS = ("hostile", "friendly", "switching")
 
 
 class StretchedAcceptance(ForcedAcceptance):
-    """Guesses in every other stretch of the text alone.
+    """Guesses only in every second stretch of the text.
 
     stretch: tokens
     """
@@ -71,8 +72,8 @@ class StretchedAcceptance(ForcedAcceptance):
 
 @dataclass(frozen=True)
 class Task:
-    """What is written. kind: one of TEXTS; stretch and num_tokens: tokens, the latter of each
-    request"""
+    """The texts to write. kind: one of TEXTS; stretch: tokens of a stretch; num_tokens: tokens of
+    each request"""
 
     kind: str
     batch_size: int
@@ -97,7 +98,7 @@ class Task:
 
 
 class EveryLevel(LevelChoice):
-    """All pairs of levels in turn, so that graphs of all are captured."""
+    """Chooses all pairs of levels in turn, so that the graphs of all are captured."""
 
     num_planned = 0
 
@@ -142,7 +143,7 @@ class Writer:
             self._choice = LevelChoice(self._runner.capabilities.layout)
 
     def write(self) -> float:
-        """Seconds in which all requests write their texts."""
+        """Seconds until all requests have written their texts."""
         size = self._task.batch_size
         self._requests = [self._request(slot) for slot in range(size)]
         batch = Batch(
@@ -185,7 +186,7 @@ class Writer:
         return request
 
     def _run(self, batch: Batch, num_tokens: int) -> None:
-        """Until each request has so many; the host lags as it does in the engine."""
+        """Run until each request has so many tokens; the host lags behind as in the engine."""
         under_way: list[Any] = []
         while min(len(request.output_ids) for request in self._requests) < num_tokens:
             under_way.append(self._launch(batch))
@@ -210,8 +211,8 @@ class Writer:
 
 
 def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:
-    """One row: tokens a second of each way, and the adaptive one's over the others', round by
-    round."""
+    """One row: tokens per second of each way, and the ratios of the adaptive one to the others,
+    round by round."""
     writers = {name: Writer(task, spec, models) for name, spec in task.specs.items()}
     for writer in writers.values():
         writer.write()
@@ -233,7 +234,7 @@ def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]
 
 
 def load_models() -> RandomModels:
-    """The target and the draft head that the module names for the device that there is."""
+    """The target and the draft head for this device, as the module's docstring says."""
     if torch.cuda.is_available():
         return RandomModels.of(["eagle3"], torch.device("cuda"), torch.bfloat16, MAX_LEN)
     target = Decoder.load(
@@ -243,7 +244,7 @@ def load_models() -> RandomModels:
 
 
 def told(rows: Sequence[dict[str, Any]]) -> None:
-    """Prints the table."""
+    """Print the table."""
     print(f"{'text':<10} {'batch':>5} {'plain':>9} {'fixed':>9} {'adaptive':>9}  ÷ plain  ÷ fixed")
     for row in rows:
         print(

@@ -1,14 +1,14 @@
-"""What one captured callback costs on a GPU, by the way it is made and where it stands.
+"""What one captured callback costs on a GPU, by how it is made and by its place in the graph.
 
     python -m benchmarks.callbacks [--no-save]
 
 A graph holds 64 callbacks: in line, each behind a small kernel; or forked, each on a second stream
-beside a matrix product that takes longer than it. The cost is what a replay takes beyond one of the
-same graph without callbacks, for each of them; the ceiling is a small kernel in a callback's place.
-Before it is timed, every callback is counted: as many as there were replays. "native" is the
-grammar executor's own callback with nothing to do, "polling" the same run by a polling thread,
-"Python" a @hostfunc through the GIL, "Python, busy" the same while another Python thread computes.
-Prints a table, then one JSON line.
+beside a matrix product that takes longer than the callback. The cost of a callback is the time of a
+replay minus that of the same graph without callbacks, divided by 64; the ceiling is a small kernel
+in place of the callback. Before the timing it checks that each callback ran once per replay.
+"native" is the grammar executor's own callback with nothing to do, "polling" the same run by a
+polling thread, "Python" a @hostfunc through the GIL, "Python, busy" the same while another Python
+thread computes. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NativeCallbacks:
         self._num_run = 0
 
     def num_run(self) -> int:
-        """Callbacks since the start; to be asked after every few replays."""
+        """Number of callbacks since the start. It must be asked after every few replays."""
         self._num_run += len(self._executor.take_callback_spans())
         return self._num_run
 
@@ -166,7 +166,7 @@ def forked(main: torch.cuda.Stream, way: Way | None) -> Work:
 
 
 def captured(main: torch.cuda.Stream, work: Work) -> torch.cuda.CUDAGraph:
-    """The graph of `work`. What it calls of the GPU's is run once before, as a capture needs."""
+    """The graph of `work`. Its kernels are run once before, as a capture requires."""
     with torch.cuda.stream(main):
         warm = torch.zeros(GEMM_SIZE, GEMM_SIZE, dtype=torch.bfloat16, device="cuda")
         torch.mm(warm, warm, out=warm.clone())

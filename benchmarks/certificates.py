@@ -1,12 +1,11 @@
-"""Certificates of the schemas of three public sets: proven errors of their grammars' masks, of
-which there may be none.
+"""Certificates of the schemas of three public sets: proven errors of their grammars' masks. There
+must be none.
 
     SPECGUIDE_DATA=… python -m benchmarks.certificates [--limit 300] [--full] [--masks 40]
 
-Takes JSONSchemaBench, JSON-mode-eval and the tools of BFCL, of each so many schemas at random, or
-all of them with --full; what is checked of each is what `specguide grammars certify` checks.
-Prints each proven error, writes docs/certificates.md, prints one JSON line; exits with 1 where an
-error was proven.
+Takes JSONSchemaBench, JSON-mode-eval and the tools of BFCL: a random sample of each set, or all
+schemas with --full. Each schema is checked as by `specguide grammars certify`. Prints each proven
+error, writes docs/certificates.md, prints one JSON line; exits with 1 if an error was proven.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Owns what every benchmark shares: its help, finding data, printing one JSON line and keeping
-it."""
+"""Owns what all benchmarks share: their help, how they find data, and how they print and keep one
+JSON line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ RESULTS_DIR = Path(__file__).parent / "results"
 
 
 def argument_parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser whose help begins with `doc`, a module's docstring, as it stands."""
+    """A parser whose help begins with `doc`, a module's docstring, unchanged."""
     return argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
 
 def data_path(*parts: str) -> Path:
-    """Path of a data set. Exits with what to do when `SPECGUIDE_DATA` is unset or lacks it."""
+    """Path of a data set. Exits with a message if `SPECGUIDE_DATA` is not set, or does not have
+    it."""
     folder = env.data_dir()
     if folder is None or not folder.joinpath(*parts).exists():
         sys.exit(
@@ -56,10 +57,10 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 def emit(
     name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *, save: bool = True
 ) -> None:
-    """Prints one JSON line and, where `save`, keeps it as benchmarks/results/<name>.json, unless
-    there are figures of a GPU and these are not.
+    """Print one JSON line and, if `save`, keep it as benchmarks/results/<name>.json. Figures of a
+    GPU are not replaced by those of a CPU.
 
-    ceiling: the physical limit that the result is held against, where there is one.
+    ceiling: the physical limit with which the result is compared, if there is one.
     """
     record = {
         "benchmark": name,

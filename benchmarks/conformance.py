@@ -1,16 +1,16 @@
-"""JSON Schema conformance of every backend on three public sets, as `specguide bench conformance`
-tells it of schemas of your own.
+"""JSON Schema conformance of every backend on three public sets, measured as `specguide bench
+conformance` does it for your own schemas.
 
     SPECGUIDE_DATA=… python -m benchmarks.conformance [--backends auto llguidance xgrammar] [--limit
     100]
 
-`--key-order any` gives each instance in random orders of its keys; it counts as taken where it is
-taken in all of them.
+`--key-order any` tries each instance in random orders of its keys; it counts as taken if all of
+them are.
 
 Takes JSONSchemaBench, the JSON-Schema-Test-Suite and JSON-mode-eval. "bare-…" gives a library the
-schema as it is, for comparison. Keeps one record a schema under --records, by commit, so that a run
-that was broken off goes on. Prints a table, writes benchmarks/results/conformance.md (over bytes),
-prints one JSON line; exits with 1 when `auto` let anything by.
+unchanged schema, for comparison. Keeps one record for each schema under --records, by commit, so
+that an interrupted run can be continued. Prints a table, writes benchmarks/results/conformance.md
+(over bytes), prints one JSON line; exits with 1 if `auto` accepted anything invalid.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def load_cases() -> Iterator[Case]:
 
 
 class BareCompiler:
-    """A library that is given each schema as it is."""
+    """A library that gets each schema unchanged."""
 
     def __init__(self, library: str, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -82,7 +82,7 @@ class BareCompiler:
         return self._library.compile(Guide(json_schema=schema), self._config)
 
     def close(self) -> None:
-        """It has no threads."""
+        """Do nothing: it has no threads."""
 
 
 def compiler(backend: str, vocabulary: Vocabulary, key_order: str) -> SchemaCompiler:

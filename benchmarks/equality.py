@@ -4,11 +4,11 @@ float32.
     python -m benchmarks.equality [--samples 20] [--batch 64]
 
 The same greedy tasks of the training generator, guided and free in the same batches, are decoded
-speculatively and plainly in bfloat16, and in float32. Speculation verifies a token beside others
-where plain decoding computes it alone; the sums are then rounded otherwise, and where two tokens
-tie, another may win. For each pair it says how many requests differ, which share of the tokens
-comes before the first difference, and how far apart float64 has the two tokens there. Prints a
-table, then one JSON line.
+with speculation and without, in bfloat16 and in float32. Speculation verifies a token together with
+others, while plain decoding computes it alone. So sums are rounded differently, and if two tokens
+tie, a different one may win. For each pair it prints how many requests differ, what share of the
+tokens comes before the first difference, and how far apart the logits of the two tokens are there
+in float64. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENT = GuideConfig(deadline_us=2_000_000, target_wait_us=2_000_000, draft_wai
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two outputs of one request part: the index of the token, and what each has there, None
+    """Where two outputs of one request differ: the index of the token, and the token of each; None
     behind its end."""
 
     request: int
@@ -42,13 +42,13 @@ class Difference:
 
 
 def prompts_of(tasks: Sequence[chat.Task]) -> list[list[int]]:
-    """Token ids of each."""
+    """The token ids of each task's prompt."""
     tokenizer = Tokenizer.from_folder(SHIPPED_MODEL / "target")
     return [prompt_of(task, tokenizer) for task in tasks]
 
 
 def greedy(tasks: Sequence[chat.Task], max_tokens: int) -> list[SamplingParams]:
-    """A task that has a schema is guided by it."""
+    """Greedy parameters for each task; a task that has a schema is guided by it."""
     return [
         SamplingParams(
             max_tokens=max_tokens, guide=Guide(json_schema=task.schema) if task.schema else None
@@ -77,8 +77,8 @@ def num_same(one: Sequence[int], other: Sequence[int]) -> int:
 
 @torch.inference_mode()
 def logit_gap(token_ids: Sequence[int], tokens: tuple[int | None, int | None]) -> float | None:
-    """How far apart the shipped target has the logits of two tokens behind `token_ids`, in float64;
-    by transformers.
+    """The distance of two tokens' logits behind `token_ids`, by the shipped target in float64, with
+    transformers.
 
     None where one of the two is none.
     """

@@ -1,11 +1,11 @@
-"""The native grammar executor against a plain Python loop: the same rows bit for bit first, then
-the times.
+"""The native grammar executor against a plain Python loop: first it checks that all rows are equal,
+then it times both.
 
     SPECGUIDE_DATA=… python -m benchmarks.executor
 
-Every slot follows a valid instance of a real-world schema with K drafts an iteration, some of which
+Every slot follows a valid instance of a real-world schema, with K drafts per iteration. Some drafts
 are refused: one rollback, the golden token, then the drafts, a row filled after each. The Python
-loop does the same calls slot by slot through the Python adapters. Both follow one script, made
+loop makes the same calls slot by slot through the Python adapters. Both follow one script, made
 beforehand. Prints a table, then one JSON line.
 """
 
@@ -27,7 +27,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 SCHEMAS = ("Github_hard---o16046", "Github_hard---o5407", "Github_easy---o40353")
 DEADLINE_US = 60_000_000
-"""Rows are never late here: what is timed is the work, not what could be put off."""
+"""Rows are never late here, so that all the work is timed."""
 
 
 class PythonLoop:
@@ -92,7 +92,7 @@ class NativeExecutor:
         self._stream.launch(self._callbacks[0])
 
     def check(self) -> None:
-        """Raises SystemExit when a slot failed, or when work was put off."""
+        """Raise SystemExit if a slot failed, or a row was late."""
         self._stream.check()
         self._executor.check()
         errors = [error for error in map(self._executor.error, self._slots) if error]
@@ -173,7 +173,7 @@ def measure(
 
 
 def parsed_arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The arguments of the command line."""
     parser = argument_parser(__doc__)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16, 128])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

@@ -1,5 +1,5 @@
-"""Times float8 products at Llama-3.1-8B shapes, way by way, after comparing with their twins: what
-to choose for how many rows.
+"""Times float8 products at Llama-3.1-8B shapes, after comparing them with their twins: which way is
+best for how many rows.
 
     python -m benchmarks.float8_products [--rows 4,64,2048] [--shapes qkv,down] [--ways torch]
 

@@ -1,13 +1,13 @@
-"""How many tokens a second fronts stream, and what a token costs them: the processes of `specguide
-serve` with an engine that has no model and gives tokens at a pace, and clients that read streams of
-completions.
+"""How many tokens per second fronts stream, and what a token costs them. It runs the processes of
+`specguide serve` with an engine without a model, which gives tokens at a fixed pace, and clients
+that read streams of completions.
 
     python -m benchmarks.front [--kinds chat,tools] [--fronts N] [--clients N] [--iteration-ms F]
     [--tokens N]
 
-Every answer is compared with its text. A front's CPU time for a token says what one core of the
-machine has room for; tokens/s are those of this machine, clients included. The bar is 60,000
-tokens/s with 4 fronts on 16 cores:
+Every answer is compared with its text. The CPU time of a front per token shows how many tokens one
+core can stream; tokens/s are those of this machine, clients included. The bar is 60,000 tokens/s
+with 4 fronts on 16 cores:
 
     python -m benchmarks.front --fronts 4 --client-processes 6
 """

@@ -1,11 +1,11 @@
-"""What the host does in an iteration, and whether the device waits for it: shipped model, guided,
-small batches.
+"""What the host does in an iteration, and whether the device waits for it: the shipped model,
+guided, in small batches.
 
     python -m benchmarks.host [--batches 1,4,16] [--iterations 400] [--no-save]
 
-From a timeline: the host's spans but those in which it waits for results, and from the first to the
-last mark of the forward stream. Then the functions that cost most, by cProfile, which makes all of
-them slower. Prints one JSON line.
+From a timeline it takes the host's spans except those in which it waits for results, and the time
+from the first to the last mark of the forward stream. Then it prints the most expensive functions
+by cProfile, which slows all of them down. Prints one JSON line.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The latency of a well-behaved client of the API server while others are hostile, and after it.
+"""The latency of a well-behaved client of the API server during attacks by hostile clients, and
+after them.
 
-A server of its own process with default limits; beside each kind of hostile request, sent over and
-over by a few threads, one client sends short guided requests, and goes on when the hostile ones
-have left. Its latency is compared with a quiet server's. Beside it stands the most memory that the
-server's process held. Last, new schemas are sent beside schemas that take long to compile, see
-benchmarks.attacks.compiling.
+The server is a process with default limits. A few threads send each kind of hostile request over
+and over. Meanwhile, and for a while afterwards, one client sends short guided requests. Its latency
+is compared with that of a quiet server; the peak memory of the server's process is recorded too. At
+last, new schemas are sent while others take long to compile, see benchmarks.attacks.compiling.
 
     python -m benchmarks.hostile --seconds 5
 """

@@ -1,11 +1,11 @@
-"""Which tile of the Triton kernel is the fastest for each product with weights of 4 bits of a layer
-of Llama-3.1-8B, beside the one that is chosen.
+"""Which tile of the Triton kernel is the fastest for each product of a layer of Llama-3.1-8B with
+4-bit weights, compared with the chosen one.
 
     python -m benchmarks.int4_tiles [--rows 4,16,64,256] [--zeros]
 
-Says for the GPU that it runs on what `choose_tile` of specguide.kernels.triton.int4 should answer.
-Each tile's result is compared with the chosen one's before it is timed. Prints, for each product
-and number of rows, the fastest tiles, in microseconds, then one JSON line.
+Shows what `choose_tile` of specguide.kernels.triton.int4 should return on this GPU. Each tile's
+result is compared with the chosen one's before it is timed. Prints, for each product and number of
+rows, the fastest tiles, in microseconds, then one JSON line.
 """
 
 from __future__ import annotations

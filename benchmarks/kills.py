@@ -1,12 +1,12 @@
-"""What `kill -9` of processes of `specguide serve` under load does: fronts, and then the core, over
-and over, while clients compare each answer with its prompt's own.
+"""What `kill -9` does to `specguide serve` under load: fronts, and then the core, are killed over
+and over, while clients compare each answer with the right one for its prompt.
 
     python -m benchmarks.kills [--times N] [-- OPTIONS OF SERVE]
 
-Exits with 1 where an answer was wrong or crossed, where a request of a living front failed, where
-the core was back later than its start took, and 2 s, or where processes or descriptors are left of
-what was killed. The seconds of CPU that a core takes until it is ready are told too: those of the
-clock say as much of a machine with other work.
+Exits with 1 if an answer was wrong or crossed, if a request of a living front failed, if a new core
+took more than 2 s longer to be ready than the first one, or if processes or descriptors of killed
+ones are left. It also prints the CPU seconds that a core takes until it is ready, since the elapsed
+time depends on the machine's other work.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@ all answers.
 
     python -m benchmarks.load [--seconds 120] [--concurrency 64] [--max-tokens 128]
 
-Server and clients are two processes of this machine. A third each of free text, answers in a JSON
-schema and tool calls; each guided request has a schema of its own, with a marker that no other
-answer may have. Exits with 1 where an answer is refused, lost, crossed with another or invalid.
-Prints a table, then one JSON line. Against a server that runs already, also another engine's, it is
-`specguide bench serve --url …`.
+Server and clients are two processes of this machine. A third of the requests asks for free text, a
+third for answers in a JSON schema, a third for tool calls. Each guided request has a schema of its
+own, with a marker that no other answer has. Exits with 1 if an answer is refused, lost, invalid or
+crossed with another. Prints a table, then one JSON line. To load a server that already runs, or
+one of another engine, use `specguide bench serve --url …`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How fast a checkpoint gets from the disk to its device, and the most memory that this takes.
+"""How fast a checkpoint is loaded from the disk to its device, and how much memory that takes at
+most.
 
     python -m benchmarks.loading [--format bfloat16|fp8|"fp8 blocks"|int4|…] [--model 8b|1b|tiny]
     [--layers N] [--shard-gb 5] [--folder FOLDER] [--repeats 3] [--no-save]
@@ -64,7 +65,7 @@ def _shards(destinations: dict[str, Destination], most: float) -> Iterator[list[
 
 
 def _stored_dtype(destination: Destination) -> torch.dtype:
-    """The model of a skeleton has float32; a checkpoint's numbers are of two bytes."""
+    """A skeleton's model has float32; a checkpoint's numbers have two bytes."""
     dtype = destination.stored_dtype or destination.tensor.dtype
     return torch.bfloat16 if dtype == torch.float32 else dtype
 

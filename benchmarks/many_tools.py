@@ -1,4 +1,4 @@
-"""What many tools and tags cost until their first mask, over the vocabulary of 128,256 tokens.
+"""What many tools and tags cost until their first mask, with the vocabulary of 128,256 tokens.
 
     SPECGUIDE_DATA=… python -m benchmarks.many_tools [--cases hermes:500,tags:200] [--isolated]
 
@@ -128,7 +128,7 @@ class Clocks:
 
 
 def wait_until_idle() -> None:
-    """Wait till nothing is at work any more, such as on how a part's texts end."""
+    """Wait until no compiler works any more, for example on how a part's texts end."""
     before = -1.0
     while time.process_time() - before > _IDLE_S / 10:
         before = time.process_time()

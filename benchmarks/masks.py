@@ -6,11 +6,12 @@ tokens.
 
 Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it
 allows the next token, accept it. Schemas that a backend refuses, or whose instance it does not
-take, are counted, not timed. Times are the processor's, so that work beside it counts little; that
-of a compile is all threads', till its caller is told; a whole one has what is found behind that,
-too: how texts end. Libraries are loaded before, and garbage is collected, as where it serves. The
-schemas with the slowest rows are named. With --forced it looks for so many forced drafts at each
-place too, takes them, fills their rows, and goes back. Prints a table, then one JSON line.
+take, are counted, not timed. Times are processor times, so that other work on the machine matters
+little. The time of a compile is that of all threads until its caller has the grammar; a whole
+compile includes what is found later, that is how texts end. Libraries are loaded before, and
+garbage is collected, as in a server. The schemas with the slowest rows are named. With --forced it
+also looks for so many forced drafts at each place, takes them, fills their rows, and goes back.
+Prints a table, then one JSON line.
 """
 
 from __future__ import annotations

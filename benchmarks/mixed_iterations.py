@@ -1,5 +1,5 @@
-"""Where the time of iterations goes in which prompts are computed beside decoding, at the shapes of
-Llama-3.1-8B.
+"""What takes the time of mixed iterations, in which prompts are computed beside decoding, at the
+shapes of Llama-3.1-8B.
 
     python -m benchmarks.mixed_iterations [--decoding 60,124] [--prompts 0,64,192,320,448,512,1024]
     [--rows 64,128,…] [--clients 16,64,128] [--rounds 3] [--profile 0,192,448]
@@ -41,7 +41,7 @@ from specguide.piggyback import num_graph_slots
 PROMPT_LEN, OUTPUT_LEN = 512, 128
 NUM_WARM_UP, NUM_TIMED, NUM_PROFILED = 8, 32, 4
 LEAST_SAME = 0.7
-"""Least share of first tokens that are the same beside prompts and alone."""
+"""Minimum share of first tokens that must be the same beside prompts and alone."""
 
 
 def product_times(models: RandomModels, all_rows: Sequence[int]) -> list[dict[str, float]]:

@@ -1,4 +1,5 @@
-"""What one pass of Llama-3.1-8B takes, kernel by kernel: verifying drafts, or a prompt's chunk.
+"""The time of one pass of Llama-3.1-8B, kernel by kernel: a verification of drafts, or a chunk of a
+prompt.
 
     python -m benchmarks.passes [--formats bf16,fp8,int4] [--passes 1x4,16x4,64x4,128x4,1x2048]
     [--model llama-8b] [--ranks-of 1] [--kv-cache-dtype auto] [--adapters 0 --rank 16]
@@ -156,7 +157,7 @@ def _replay(graph: torch.cuda.CUDAGraph, call: Callable[[], Tensor]) -> None:
 
 
 def median_ms(replay: Callable[[], Any]) -> float | None:
-    """None on a CPU, which is for trying the benchmark."""
+    """None on a CPU, which only serves to try the benchmark."""
     if not torch.cuda.is_available():
         return None
     twice = seconds_each(lambda: (replay(), replay()), NUM_REPLAYS)

@@ -1,11 +1,10 @@
-"""What a prompt costs that many requests share: 100 requests of one long beginning against 100 of
+"""What a shared prompt costs: 100 requests that begin with one long text, against 100 with
 different ones.
 
     python -m benchmarks.prefix [--requests 100] [--shared 1000] [--no-save]
 
-The shipped model; the requests come one after another, so that a time to first token is a
-prefill's. Checks that outputs are those of the same requests when nothing is shared. Prints one
-JSON line.
+It runs the shipped model. Requests come one after another, so that the time to the first token is
+that of a prefill. Checks that the outputs equal those without sharing. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def run(engine: Engine, prompts: list[list[int]]) -> list[Request]:
 
 
 def summary(requests: list[Request]) -> dict[str, float]:
-    """Figures of all requests but the first, which warms up what is cold and computes what is
-    shared."""
+    """Figures of all requests but the first, which warms up the engine and computes the shared
+    beginning."""
     times = [1e3 * request.metrics.time_to_first_token_s for request in requests[1:]]
     computed = [len(request.prompt_ids) - request.metrics.num_cached for request in requests]
     return {

@@ -1,5 +1,5 @@
-"""What quantization costs in quality: how far each format of the shipped model is from the model as
-it is.
+"""What quantization costs in quality: how far each format of the shipped model is from the original
+model.
 
     python -m benchmarks.quality [--formats fp8,int4] [--tokens 2000]
 
@@ -31,7 +31,7 @@ from training.data import chat
 FORMATS: dict[str, Callable[[Path], Decoder]] = {
     name: partial(Decoder.load, quantization=name) for name in ONLINE
 }
-"""By name: what makes the quantized model of a folder with one that is not."""
+"""Functions by format that write a quantized model, given the folder of the original."""
 
 LEAST_AGREEMENT = {"fp8": 0.97, "int4": 0.93}
 """Share of tokens at which the likeliest one must be the same."""

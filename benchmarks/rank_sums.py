@@ -1,5 +1,5 @@
-"""What it costs two GPUs to sum what each of them has: over NCCL, over memory that ranks share, and
-there as a part of the norm that follows.
+"""What an all-reduce of two GPUs costs: with NCCL, with memory that ranks share, and with that
+memory as a part of the next norm.
 
     python -m benchmarks.rank_sums [--rows 1,4,16,64,256,512,1024] [--dim 4096]
 

@@ -1,4 +1,4 @@
-"""Whether what the ready grammars allow is what the real parsers of their languages read.
+"""Whether the real parsers of their languages read all texts that the ready grammars allow.
 
     python -m benchmarks.ready_grammars [--num 1000] [--names json,csv] [--seed 1]
 
@@ -37,7 +37,8 @@ def guide_of(one: ReadyGrammar, backend: str) -> Guide:
 def wrong_texts(
     name: str, grammar: CompiledGrammar, rng: random.Random, num: int
 ) -> dict[str, str]:
-    """The texts of `num` walks that the language's parser refuses, each with what it says."""
+    """The texts of `num` walks that the language's parser refuses, each with the parser's
+    message."""
     wrong: dict[str, str] = {}
     parse = PARSERS.get(name, len)
     for index in range(num):

@@ -1,5 +1,5 @@
-"""What replicas behind routers come to, from 8 to 4,096: the memory and the time of a decision, the
-prompts that are computed again, the waits, and what a replica costs that is lost.
+"""How 8 to 4,096 replicas behind routers perform: the memory and time of a decision, the prompts
+that are computed again, the waits, and what a lost replica costs.
 
     python -m benchmarks.replicas [--replicas 8,64,512,4096] [--requests 6000,16000,30000,60000]
     [--rate 12] [--replicas-a-router 64] [--kills 4] [--seed 0] [--no-save]
@@ -83,7 +83,7 @@ def full_router(num_replicas: int) -> dict[str, Any]:
 
 
 def routings(num_replicas: int, replicas_a_router: int) -> dict[str, list[Router]]:
-    """What is compared, by name."""
+    """The routings that are compared, by name."""
     several = max(2, num_replicas // replicas_a_router)
     return {
         "least of two": [LeastOfTwo(0)],

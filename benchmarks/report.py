@@ -3,8 +3,8 @@ benchmarks/results/.
 
     python -m benchmarks.report [--check]
 
-Only records made on a GPU count. With --check nothing is written: it exits with 1 where the page
-or the plot is not what the records give. Drawing needs matplotlib, the extra "plot".
+Only records made on a GPU count. With --check nothing is written: it exits with 1 if the page or
+the plot does not agree with the records. Drawing needs matplotlib, the extra "plot".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE, PLOT = "docs/results.md", "docs/iteration.svg"
 
 
 def table(records: Sequence[Record]) -> str:
-    """Markdown; a command is spelled out where it is not that of the line before."""
+    """The figures as Markdown; a line names its command if that differs from the line before."""
     lines = [
         line
         for kind, of in LINES.items()
@@ -45,7 +45,7 @@ def table(records: Sequence[Record]) -> str:
 
 
 def with_figures(page: str, records: Sequence[Record]) -> str:
-    """The page with what lies between its markers made anew. Exits where it lacks them."""
+    """The page with new text between its markers. Exits if it has no markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -55,7 +55,7 @@ def with_figures(page: str, records: Sequence[Record]) -> str:
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
-    """Write, or check, what the records under `root` give."""
+    """Write the page and the plot of the records under `root`, or check them."""
     parser = argument_parser(__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 where something is stale"

@@ -1,4 +1,4 @@
-"""What the scheduler costs the host, and whether its policy is fair and starves nobody.
+"""What the scheduler costs the host, and whether its policy is fair and starves no request.
 
     python -m benchmarks.scheduler [--running 256] [--waiting 10,100,1000,10000] [--steps 300]
     [--requests 1000000] [--seed 1] [--no-save]

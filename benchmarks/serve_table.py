@@ -1,4 +1,4 @@
-"""The service's table: `specguide serve` of a checkpoint folder under a list of loads.
+"""A table of loads: `specguide serve` of a checkpoint folder under each load of a list.
 
     python -m benchmarks.serve_table [FOLDER] [--concurrency 1,16,64,128] [--rounds 3]
         [--prompt-len 512] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]

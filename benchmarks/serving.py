@@ -1,5 +1,5 @@
-"""What guided requests cost those beside them: the same requests at a fixed concurrency, a share of
-them guided.
+"""What guided requests cost the other requests: the same requests at a fixed concurrency, a share
+of them guided.
 
     python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0]
                                  [--max-tokens 100] [--rounds 5]

@@ -1,4 +1,4 @@
-"""The shipped model through the engine on fresh tasks: losslessness first, then field accuracy and
+"""The shipped model on fresh tasks: first whether speculation is lossless, then field accuracy and
 acceptance length.
 
     python -m benchmarks.shipped --samples 60

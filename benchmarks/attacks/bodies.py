@@ -15,13 +15,13 @@ ENDLESS_TEMPLATE = "{% for i in range(99999) %}{% for j in range(99999) %}{% end
 
 
 def post(url: str, body: bytes, **headers: str) -> httpx.Response:
-    """A body sent as it is, to the endpoint that its fields are of."""
+    """The request that sends a body unchanged to the endpoint to which its fields belong."""
     path = "/v1/completions" if b'"prompt"' in body[:100] else "/v1/chat/completions"
     return httpx.post(url + path, content=body, headers={**JSON, **headers}, timeout=60)
 
 
 def head(body: bytes) -> bytes:
-    """A chat request with this body, as it goes over the wire."""
+    """The bytes of a chat request with this body."""
     return (
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
@@ -29,7 +29,7 @@ def head(body: bytes) -> bytes:
 
 
 def chat(**values: Any) -> bytes:
-    """A body; what it asks for may be cut off."""
+    """A chat body, whose answer may be cut off."""
     asked = {"model": "small", "messages": USER, "max_tokens": 4, "allow_truncation": True}
     return json.dumps(asked | values).encode()
 
@@ -104,13 +104,12 @@ TOO_MUCH: dict[str, Callable[[], bytes]] = {
     "100,000 prompts": lambda: prompted(["a"] * 100_000),
     "128 prompts of 128 answers": lambda: prompted(["a"] * 128, n=128),
 }
-"""What makes bodies, by name, of which a server with default limits refuses each with a 400."""
+"""Functions that make bodies, by name. A server with default limits refuses each with a 400."""
 
 
-def slow_grammar(number: int, num_alternatives: int = 25_000) -> bytes:
-    """A body within all limits whose grammar takes seconds to compile; each number's is another
-    one."""
-    alternatives = " | ".join(f'"a{i}"' for i in range(num_alternatives))
+def slow_grammar(number: int) -> bytes:
+    """A body within all limits whose grammar takes seconds to compile; each number has its own."""
+    alternatives = " | ".join(f'"a{i}"' for i in range(25_000))
     return chat(guided_grammar=f'root ::= "x{number}" | {alternatives}')
 
 

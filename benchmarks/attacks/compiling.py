@@ -1,9 +1,8 @@
-"""Owns the attack on the grammar compiler: are others' new schemas served beside schemas that take
-long to compile?
+"""Owns the attack on the grammar compiler: are new schemas of other clients served while some
+schemas take long to compile?
 
-A few attackers send small schemas that cost much, each a new one, in a loop. Another client sends
-new schemas of the usual kind one after another, and once more when the attack has been over for a
-while.
+A few attackers send small, expensive schemas in a loop, each one new. Another client sends new,
+ordinary schemas one after another, and again some time after the attack.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _WORDS = (
 
 
 def usual_schema(number: int) -> dict[str, Any]:
-    """A schema like those that applications send; each number's is another one."""
+    """A schema like those that applications send; each number has its own."""
     rng = random.Random(number)
 
     def value(depth: int) -> dict[str, Any]:
@@ -110,7 +109,7 @@ def slow_schemas(first: int) -> Iterator[bytes]:
 
 
 def served(url: str, first: int, pause_s: float) -> tuple[Counter[int], list[float]]:
-    """The statuses that new schemas are answered with, and the times of those answers, seconds."""
+    """The statuses of the answers to new schemas, and their times, seconds."""
     statuses: Counter[int] = Counter()
     seconds: list[float] = []
     for number in range(first, first + NUM_SCHEMAS):
@@ -171,7 +170,7 @@ def denial(url: str, *, pause_s: float = 0.25, calm_s: float = 30.0) -> dict[str
 
 
 def faults_of(row: dict[str, Any]) -> list[str]:
-    """The faults by which the bar was missed."""
+    """The reasons why the bar was missed."""
     found = []
     if row["served_beside"] < SERVED_BESIDE:
         found.append(

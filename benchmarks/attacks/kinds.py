@@ -14,10 +14,10 @@ from typing import Any
 from benchmarks.attacks.bodies import ENDLESS_TEMPLATE, USER, chat, head, post, prompted
 
 Attack = Callable[[], str]
-"""One hostile request; returns what became of it."""
+"""Send one hostile request; returns its result."""
 Connect = Callable[[bytes], socket.socket]
 Make = Callable[[int], bytes]
-"""A body by its number; each is another one, so that nothing that was kept of the last helps."""
+"""A body by its number; all differ, so that nothing cached for an earlier one helps."""
 
 _NUM_SLOW = 500
 _SLOW_BYTES = 4 << 20
@@ -26,7 +26,7 @@ _SLOW_S = 2.0
 
 
 def kinds(url: str, connect: Connect) -> Iterator[tuple[str, Attack]]:
-    """Each kind by its name. connect: opens a connection to the server and sends this on it"""
+    """Each kind by its name. connect: opens a connection to the server and sends these bytes"""
     for name, make in {**_patterns(), **_templates(), **_schemas(), **_wrong()}.items():
         yield name, _posted(url, make)
     yield f"{_NUM_SLOW} slow bodies of 4 MiB", lambda: _slow_bodies(connect)
@@ -43,7 +43,8 @@ def _schema(schema: Any) -> bytes:
 
 
 def _patterns() -> dict[str, Make]:
-    """What holds an engine that backtracks, or a scan that begins again at each line."""
+    """Patterns that are slow for a backtracking engine, or for a scan that begins again at each
+    line."""
     near = "a" * 45 + "!"
     return {
         "catastrophic patternProperties": lambda number: _schema(
@@ -73,7 +74,7 @@ def _patterns() -> dict[str, Make]:
 
 
 def _templates() -> dict[str, Make]:
-    """Templates and parameters of a client's own."""
+    """Chat templates and template parameters that a client sends."""
 
     def kwargs(**variables: Any) -> Make:
         return lambda number: chat(chat_template_kwargs=variables)
@@ -119,7 +120,7 @@ def _large_tool(number: int) -> bytes:
 
 
 def _schemas() -> dict[str, Make]:
-    """Small schemas of much work."""
+    """Small schemas that take much work."""
     return {
         "multipleOf of a great prime": lambda number: _schema(
             {"type": "integer", "multipleOf": 99_999_989 + 2 * number}
@@ -144,8 +145,7 @@ def _schemas() -> dict[str, Make]:
 
 
 def _wrong() -> dict[str, Make]:
-    """Requests that are wrong in ways a server may not have thought of, and text that looks like
-    control tokens."""
+    """Requests with unusual mistakes, and text that looks like control tokens."""
 
     def raw(body: bytes, value: bytes) -> Make:
         return lambda number: body.replace(b'"VALUE"', value)
@@ -185,7 +185,7 @@ def _wrong() -> dict[str, Make]:
 
 
 def _slow_bodies(connect: Connect) -> str:
-    """Sends all bodies at once, none to its end, for some seconds."""
+    """Send all bodies at once for some seconds, but none to its end."""
     body = head(chat(user="x" * (_SLOW_BYTES - 1000)))[:-10]
     num_refused = 0
     held: list[socket.socket] = []

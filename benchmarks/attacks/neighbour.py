@@ -61,7 +61,7 @@ class Neighbour(threading.Thread):
 
 
 def latency(seconds: Sequence[float], prefix: str = "") -> dict[str, float | None]:
-    """p50 and p99, ms; None where nothing was sent. prefix: of their names"""
+    """p50 and p99, ms; None if nothing was sent. prefix: prefix of their names"""
     ordered = sorted(1e3 * one for one in seconds)
     return {
         f"{prefix}p{percent}_ms": round(ordered[len(ordered) * percent // 100], 1)

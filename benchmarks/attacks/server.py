@@ -26,7 +26,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Starts it, also again, on the same port."""
+        """Start it, or start it again on the same port."""
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -55,13 +55,13 @@ class Server:
         return self._process.poll() is None
 
     def answers(self) -> bool:
-        """Whether it is well."""
+        """Whether it is healthy."""
         with contextlib.suppress(httpx.HTTPError):
             return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
         return False
 
     def connect(self, text: bytes) -> socket.socket:
-        """A connection on which this has been sent."""
+        """A connection on which these bytes have been sent."""
         one = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         one.sendall(text)
         return one
@@ -72,14 +72,13 @@ class Server:
         return [self._process.pid, *descendants_of(self._process.pid)]
 
     def forget_peak(self) -> None:
-        """`peak_mb` begins anew."""
+        """Reset `peak_mb`."""
         for pid in self._pids:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
 
     def peak_mb(self) -> int:
-        """Most memory that each of its processes has held, all together, 10^6 bytes; 0 where the
-        system does not say."""
+        """The sum of the peak memory of its processes, 10^6 bytes; 0 if the system does not say."""
         found_kb = 0
         for pid in self._pids:
             with contextlib.suppress(OSError, StopIteration):
@@ -89,7 +88,7 @@ class Server:
         return found_kb * 1024 // 10**6
 
     def stop(self) -> bool:
-        """Ends it; whether it ended when it was told to."""
+        """Stop it; returns whether it ended when it was told to."""
         self._process.terminate()
         try:
             return self._process.wait(LONGEST_END_S) == 0

@@ -1,4 +1,4 @@
-"""What the engine is compared with: other parts in the places of its own, of equal outputs."""
+"""Baselines: other parts of the engine, which give the same outputs, for comparison."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ BASELINES = {
     "Python callbacks": _PYTHON,
     "two models, Python callbacks": replace(_PYTHON, step=TwoModelStep),
 }
-"""By name."""
+"""The baselines by name."""
 
 __all__ = [
     "BASELINES",

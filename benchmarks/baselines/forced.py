@@ -1,4 +1,5 @@
-"""Owns forced acceptance: for timing on random weights, which say nothing and agree with nobody."""
+"""Owns forced acceptance, for timing on random weights: their texts mean nothing, and no draft head
+predicts them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _PERIOD = 1024
 
 
 class ForcedAcceptance:
-    """Makes the target say a given text, and the drafter guess as much of it as a seeded pattern
+    """Makes the target write a given text, and the drafter guess as much of it as a seeded pattern
     says.
 
     So grammars walk real text, and every mode accepts the same: in each iteration of each slot a
@@ -58,8 +59,7 @@ class ForcedAcceptance:
         tokens.copy_(self._text[:, 1:][slots[:, None], start[:, None] + depths])
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
-        """Another iteration: look up what its drafts will be, behind the golden tokens at `start`
-        int64 [B]."""
+        """Begin an iteration: look up its drafts, behind the golden tokens at `start` int64 [B]."""
         self._iteration.add_(1).remainder_(_PERIOD)
         self._drafts = self._text[slots[:, None], start[:, None] + self._places]
         self._is_guessed = self._patterns[self._iteration, slots]

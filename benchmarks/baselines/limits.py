@@ -1,4 +1,4 @@
-"""Owns what the baselines refuse."""
+"""Owns the check of drafts that the baselines cannot follow."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class PassGraphs(Generic[T]):
         return captured.outputs
 
     def forget(self) -> None:
-        """What was captured."""
+        """Drop the captured graphs."""
         self._captured.clear()
 
     def _capture(self, inputs: tuple[Tensor, ...], stream: torch.cuda.Stream) -> _Captured[T]:

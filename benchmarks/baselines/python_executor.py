@@ -1,5 +1,5 @@
-"""Owns the walks of all slots as Python callbacks: what the native grammar executor is measured
-against."""
+"""Owns the walks of all slots as Python callbacks, with which the native grammar executor is
+compared."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class PythonGrammarExecutor:
         iteration_limits: native.DraftLimits | None = None,
         restarts: Mapping[int, Callable[[list[int]], native.Matcher]] = _NOTHING,
     ) -> None:
-        """Queue the snapshot of one more iteration; a matcher that fails is not made anew. Raises
-        ValueError for a slot that is busy or has no request, and for an iteration that drafts less
-        than all."""
+        """Queue the snapshot of one more iteration; a matcher that fails is not made again. Raises
+        ValueError for a slot that is busy or has no request, and for an iteration that does not
+        draft all drafts."""
         if iteration_limits not in (None, native.DraftLimits(num_draft_tokens=self._num_nodes - 1)):
             raise ValueError(f"Python callbacks follow all drafts, found {iteration_limits}")
         for slot, _ in started:
@@ -134,7 +134,7 @@ class PythonGrammarExecutor:
         return GrammarCounters(**self._counters)
 
     def log_callbacks(self, capacity: int) -> None:
-        """From now on keep the times of the last `capacity` callbacks."""
+        """Keep the times of the last `capacity` callbacks from now on."""
         self._spans = deque(maxlen=capacity)
 
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]:

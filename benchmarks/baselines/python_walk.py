@@ -57,12 +57,12 @@ class PythonWalk:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will be done for the request."""
+        """Whether nothing more will be done for the request."""
         return self.error is not None or self.is_ended or self.is_detached
 
     def fill_id(self, node: int) -> int:
-        """The number of what filled the row of `node`, below 0 and another one each time; 0:
-        nothing has."""
+        """The number of the row of `node`: negative, and different each time it is filled; 0: it is
+        not filled."""
         return self._fill_ids[node]
 
     def start(self, iteration: int) -> None:

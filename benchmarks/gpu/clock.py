@@ -1,5 +1,5 @@
-"""What the GPU's clock and power were while something ran: a GPU at its power limit lowers its
-clock."""
+"""Owns samples of the GPU's clock and power while something runs: a GPU at its power limit lowers
+its clock."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _QUERY = (
 
 
 class GpuClock:
-    """Context: samples the first GPU ten times a second. Where there is no nvidia-smi it sees
-    nothing."""
+    """A context that samples the first GPU ten times a second. Without nvidia-smi it has no
+    samples."""
 
     def __enter__(self) -> GpuClock:
         self._process = (

@@ -1,4 +1,4 @@
-"""Owns what a GPU spends iterations on, by families of kernels, as torch's profiler sees it."""
+"""Owns how the GPU's time of iterations is split by families of kernels, from torch's profiler."""
 
 from __future__ import annotations
 

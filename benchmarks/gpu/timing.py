@@ -1,4 +1,4 @@
-"""Owns how calls on a GPU are timed, and the bandwidth that they are held against."""
+"""Owns how calls on a GPU are timed, and the bandwidth with which they are compared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Guides, and texts that they allow.
 
-`real_text` has real-world schemas with instances, by which `script` says what slots do, and `tasks`
-has those of the shipped model. `walks` goes through a grammar at random. `written_outputs` writes
-outputs of which each part is known, with `random_json` in them. `compile_clock` times a compile.
+`real_text` has real-world schemas with instances, from which `script` makes what slots do. `tasks`
+has tasks for the shipped model. `walks` walks through a grammar at random. `written_outputs` writes
+outputs whose parts are known, with values of `random_json`. `compile_clock` times a compile.
 """

@@ -1,4 +1,4 @@
-"""Owns the figures of the iteration benchmark: what times and counters come to, and the table."""
+"""Owns the figures of the iteration benchmark, made of times and counters, and its table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Owns what the slots of the iteration benchmark write: instances of real-world schemas, from
-different places on."""
+"""Owns the texts of the iteration benchmark's slots: instances of real-world schemas, each from a
+different place on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Workload:
     guide: GuideConfig
 
     def of_slot(self, slot: int) -> tuple[Started, list[int]]:
-        """The grammar, with what lies behind the slot, and the tokens that lie ahead."""
+        """The grammar after the tokens behind the slot, and the tokens ahead of it."""
         ids = self.cases[slot % len(self.cases)].token_ids
         if len(ids) <= self.num_tokens:
             sys.exit(

@@ -10,7 +10,7 @@ from specguide import kernels
 from specguide.kernels import Float8Rows, Float8Scaling, float8
 
 DTYPE = torch.bfloat16
-"""Of what is rounded to float8, and of what comes of a product."""
+"""Dtype of the numbers that are rounded to float8, and of products."""
 Inputs = tuple[Float8Rows, Tensor, Tensor]
 """x, weight and its scales."""
 

@@ -1,4 +1,4 @@
-"""Owns a model that is smaller than the shipped one, and made of it."""
+"""Owns a small model that is made of parts of the shipped one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 
 _NUM_TOKENS = 512
-"""Tokens that it knows."""
+"""Size of its vocabulary."""
 
 
 def save_small(folder: Path, num_layers: int = 1) -> None:
-    """The shipped model's first layers, and the first tokens of its vocabulary, of which the others
-    are merged."""
+    """Save the shipped model's first layers, with the first tokens of its vocabulary, of which all
+    other tokens are merged."""
     shutil.copytree(SHIPPED_MODEL / "target", folder, dirs_exist_ok=True)
     config = json.loads((folder / "config.json").read_text())
     config |= {"num_hidden_layers": num_layers, "vocab_size": _NUM_TOKENS}

@@ -1,5 +1,5 @@
-"""What benchmarks.report writes: lines of docs/results.md, and their plot.
+"""Parts of benchmarks.report: the lines of docs/results.md, and their plot.
 
-Begin with `lines`, which has those of each kind of record; those of iterations are in `iterations`.
-`records` reads what benchmarks kept, and `plot` draws.
+Begin with `lines`, which has the lines of each kind of record; those of iterations are in
+`iterations`. `records` reads the kept results, and `plot` draws.
 """

@@ -1,6 +1,6 @@
 """`specguide serve` in processes of its own.
 
-Begin with `process`, which starts and ends it, and ends parts of it; `checked_clients` see to it
-that no answer is wrong meanwhile. `paced_engine` is an engine without a model behind real fronts,
-and gives them what `front_kinds` says.
+Begin with `process`, which starts and ends the service and kills parts of it; meanwhile
+`checked_clients` check all answers. `paced_engine` is an engine without a model behind real fronts;
+`front_kinds` says what it gives them.
 """

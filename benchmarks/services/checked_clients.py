@@ -1,5 +1,5 @@
-"""Owns clients whose every answer is compared with its prompt's own, while processes of the server
-are killed."""
+"""Owns clients that compare every answer with the right one for its prompt, while processes of the
+server are killed."""
 
 from __future__ import annotations
 

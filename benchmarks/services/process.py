@@ -1,4 +1,5 @@
-"""Owns `specguide serve` as somebody who starts it and ends some of its processes sees it."""
+"""Owns a running `specguide serve`, as a test or benchmark sees it that starts it and kills some of
+its processes."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CORE, FRONT = "specguide-core", "specguide-front"
-"""What `top` calls its processes."""
+"""The names that `top` shows for its processes."""
 _READY_S = 600.0
 _STOP_S = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -41,7 +42,7 @@ class ServiceProcess:
 
     @property
     def errors(self) -> str:
-        """All that it has written, its errors among that."""
+        """Everything that it has written, errors included."""
         return "".join(self.lines)
 
     def __enter__(self) -> ServiceProcess:

@@ -1,5 +1,5 @@
-"""Owns the simulation of a closed loop: the real scheduler under clients that always ask, on a
-device whose iterations take what a model of one H200 with an 8B model says."""
+"""Owns the simulation of a closed loop: the real scheduler, with clients that always have a request
+under way, and a device whose iterations take as long as those of an 8B model on one H200."""
 
 from __future__ import annotations
 
