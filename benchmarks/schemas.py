@@ -15,25 +15,15 @@ import time
 from collections import Counter
 from typing import Any
 
-import jsonschema
-
 from benchmarks.common import argument_parser, data_path, emit, read_jsonl
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecguideError
+from specguide.bench.validation import violation
 from specguide.errors import InvalidParams
 from specguide.request import RequestOutput
 
 PROMPT = "Give one short example that fits the schema."
 MAX_PROMPT_LEN = 1024
-
-
-def validation_error(schema: Any, text: str) -> str | None:
-    """Why `text` is not a JSON instance of `schema`, formats included; None when it is one."""
-    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    try:
-        cls(schema, format_checker=cls.FORMAT_CHECKER).validate(json.loads(text))
-    except (json.JSONDecodeError, jsonschema.ValidationError) as error:
-        return str(error).splitlines()[0]
-    return None
+RESULTS = ("valid", "truncated", "unfit", "refused", "unjudged", "failed", "invalid")
 
 
 def prompt(llm: LLM, schema: Any) -> list[int]:
@@ -68,9 +58,10 @@ def _guide(schema: Any) -> Guide | SpecguideError:
 
 
 def verdict(schema: Any, output: RequestOutput | SpecguideError) -> tuple[str, str]:
-    """What became of a schema (refused, unfit, truncated, failed, valid or invalid), and why.
+    """What became of a schema, one of RESULTS, and why.
 
-    Unfit is one whose shortest instance takes more than max_tokens.
+    unfit:    its shortest instance takes more than max_tokens
+    unjudged: jsonschema cannot tell whether the output is valid
     """
     if isinstance(output, SpecguideError):
         return "refused", str(output)
@@ -80,7 +71,10 @@ def verdict(schema: Any, output: RequestOutput | SpecguideError) -> tuple[str, s
         return ("refused" if output.metrics.output_tokens == 0 else "failed"), str(output.error)
     if output.finish_reason == "length":
         return "truncated", ""
-    reason = validation_error(schema, output.text)
+    try:
+        reason = violation(schema, output.text)
+    except LookupError as error:
+        return "unjudged", str(error)
     return ("valid", "") if reason is None else ("invalid", f"{reason}: {output.text[:200]}")
 
 
@@ -108,12 +102,7 @@ def main() -> None:
                 print(f"{record['id']}: {result} {reason[:300]}", flush=True)
     stats = llm.stats()
     llm.close()
-    print(
-        "\n".join(
-            f"{name:10} {counts[name]:5}"
-            for name in ("valid", "truncated", "unfit", "refused", "failed", "invalid")
-        )
-    )
+    print("\n".join(f"{name:10} {counts[name]:5}" for name in RESULTS))
     emit(
         "schemas",
         config=vars(args),

@@ -11,13 +11,13 @@ import jsonschema
 
 def violation(schema: Any, text: str) -> str | None:
     """Why a text is not a JSON instance of a schema, with formats checked and numbers taken
-    exactly; None if it is one. Raises LookupError if `jsonschema` cannot decide: for a pattern that
-    Python cannot read, or a reference to the network."""
+    exactly; None if it is one. Raises LookupError if that cannot be decided: for a pattern that
+    Python cannot read, a reference to the network, or a text nested too deeply for Python."""
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     exact = exactly(json.dumps(schema))
     try:
         cls(exact, format_checker=cls.FORMAT_CHECKER).validate(exactly(text))
-    except (json.JSONDecodeError, RecursionError, jsonschema.ValidationError) as error:
+    except (json.JSONDecodeError, jsonschema.ValidationError) as error:
         return str(error).splitlines()[0]
     except Exception as error:  # anything that stops jsonschema
         raise LookupError(f"jsonschema: {type(error).__name__}: {error}") from error

@@ -380,6 +380,8 @@ def test_records_of_files(tmp_path):
         carries_marker(plain) and violation(schema, '{"request_id": "req-1-00ff", "a": 1}') is None
     )
     assert violation(schema, '{"request_id": "req-2-00ff", "a": 1}')
+    with pytest.raises(LookupError, match="RecursionError"):
+        violation({}, "[" * 5000 + "]" * 5000)
     for other in (
         True,
         {"type": "array"},
