@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,15 +45,19 @@ ARGS = [
 ]
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+def with_tasks(folder: Path) -> Path:
     texts = ("My name is Anna and I am 31 years old.", "Bob is 8.")
     lines = [
         {"id": str(n), "messages": [{"role": "user", "content": text}], "schema": PERSON}
         for n, text in enumerate(texts)
     ]
-    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return tmp_path
+    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return with_tasks(tmp_path)
 
 
 def records(folder: Path) -> list[dict]:
@@ -65,10 +70,19 @@ def invoke(data: Path, *args: str) -> Any:
     )
 
 
-def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPECGUIDE_COMMIT", "abc1234")
-    out, first = data / "out", invoke(data)
-    assert first.exit_code == 0, (first.output, first.exception)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder of tasks with the files of a run, and what the run has printed."""
+    folder = with_tasks(tmp_path_factory.mktemp("measured"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECGUIDE_COMMIT", "abc1234")
+        done = invoke(folder)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return folder, done.output
+
+
+def test_what_is_measured(measured: tuple[Path, str]) -> None:
+    out, printed = measured[0] / "out", measured[1]
     found = [line["figures"] for line in records(out)]
     assert [
         (f["drafter"], f["num_draft_tokens"], f["num_forced"], f["guided_drafts"]) for f in found
@@ -79,7 +93,7 @@ def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyP
         ("eagle3", 3, 4, True),
         ("grammar", 0, 4, True),
     ]
-    assert "own has 2 tasks" in first.output and {f["concurrency"] for f in found} == {2}
+    assert "own has 2 tasks" in printed and {f["concurrency"] for f in found} == {2}
     assert all(f["differ_from_plain"] == 0 and not f["invalid"] and not f["errors"] for f in found)
     for figures in found:
         assert (
@@ -107,16 +121,24 @@ def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyP
     assert with_forced["accepted"]["forced"] > 0 == eagle["forced_share"] < grammar["forced_share"]
     assert markdown(found) + "\n" == (out / "acceptance.md").read_text()
     assert json.loads((out / "acceptance.json").read_text())["result"] == found
+
+
+def test_a_run_that_goes_on_where_it_was(
+    measured: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = shutil.copytree(measured[0], tmp_path / measured[0].name)
+    out = data / "out"
     lines = (out / "records.jsonl").read_text().splitlines()
     kept = [json.loads(line) for line in lines[:3]]
     del kept[0]["outputs"]["1"]  # as if plain decoding had failed there
     (out / "records.jsonl").write_text("".join(f"{json.dumps(k)}\n" for k in kept) + lines[3][:40])
     monkeypatch.setenv("SPECGUIDE_COMMIT", "def5678")
     again = invoke(data)
+    assert again.exit_code == 0, (again.output, again.exception)
     told = json.loads((out / "acceptance.json").read_text())
     assert told["commit"] == "def5678"
     assert [one["commit"] for one in told["result"]] == 3 * ["abc1234"] + 2 * ["def5678"]
-    assert again.exit_code == 0 and records(out)[:3] == kept
+    assert records(out)[:3] == kept
     assert "3 of 5 settings already" in again.output
     assert [line["figures"]["differ_from_plain"] for line in records(out)[3:]] == [1, 1]
     other = invoke(data, "--max-whitespace", "2")

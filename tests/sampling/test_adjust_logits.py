@@ -85,6 +85,33 @@ def adjusted_naively(
     return logits
 
 
+def bitmask_rows(grammars: list[set[int] | None], slots: torch.Tensor) -> BitmaskRows:
+    """The rows of all nodes of some slots, node by node. grammars: the allowed tokens of each"""
+    allowed = torch.zeros((K + 1) * NUM_SLOTS, 2 * 32, dtype=torch.int64)
+    guided = torch.zeros((K + 1) * NUM_SLOTS, dtype=torch.uint8)
+    for slot, grammar in zip(slots.tolist(), grammars, strict=True):
+        if grammar is not None:
+            rows = torch.arange(K + 1) * NUM_SLOTS + slot
+            guided[rows] = 1
+            for token in grammar:
+                allowed[rows, token] = 1
+    words = (allowed.view(-1, 2, 32) << torch.arange(32)).sum(-1)
+    bitmask = torch.where(words >= 2**31, words - 2**32, words).int()
+    row_ids = (torch.arange(K + 1) * NUM_SLOTS + slots[:, None]).flatten()
+    return BitmaskRows(bitmask, guided, row_ids)
+
+
+def check_node(found, before, request, output):
+    """Compare the logits of a node with those of the naive adjustment. output: up to the node"""
+    adjustment, prompt, grammar = request
+    if adjustment is None:
+        is_open = torch.tensor([grammar is None or token in grammar for token in range(V)])
+        assert torch.equal(found, before.masked_fill(~is_open, -INF))
+    elif -1 not in output:
+        naive = adjusted_naively(before.tolist(), adjustment, prompt, output, grammar)
+        assert found.tolist() == naive
+
+
 @given(
     requests=st.lists(
         st.tuples(
@@ -119,17 +146,7 @@ def test_each_node_as_if_its_path_had_been_output(requests, windows, seed):
     for slot, (adjustment, prompt, _) in zip(slots.tolist(), requests, strict=True):
         if adjustment is not None:
             state.write(slot, adjustment, prompt, ())
-    row_ids = (torch.arange(K + 1) * NUM_SLOTS + slots[:, None]).flatten()
-    allowed = torch.zeros((K + 1) * NUM_SLOTS, 2 * 32, dtype=torch.int64)
-    guided = torch.zeros((K + 1) * NUM_SLOTS, dtype=torch.uint8)
-    for slot, (_, _, grammar) in zip(slots.tolist(), requests, strict=True):
-        if grammar is not None:
-            rows = torch.arange(K + 1) * NUM_SLOTS + slot
-            guided[rows] = 1
-            for token in grammar:
-                allowed[rows, token] = 1
-    words = (allowed.view(-1, 2, 32) << torch.arange(32)).sum(-1)
-    bitmask = torch.where(words >= 2**31, words - 2**32, words).int()
+    rows = bitmask_rows([grammar for _, _, grammar in requests], slots)
     for window in windows:
         logits = torch.randn(len(requests) * (K + 1), V, generator=generator) * 4
         drafts = torch.tensor([drafts for drafts, _, _ in window[: len(requests)]]).int()
@@ -139,29 +156,12 @@ def test_each_node_as_if_its_path_had_been_output(requests, windows, seed):
                 for (_, prompt, _), output in zip(requests, outputs, strict=True)
             ]
         )
-        found = adjust_logits(
-            logits,
-            slots,
-            chain_paths(drafts),
-            start,
-            state,
-            BitmaskRows(bitmask, guided, row_ids),
-        )
-        found = found.view(-1, K + 1, V)
-        for row, (adjustment, prompt, grammar) in enumerate(requests):
+        found = adjust_logits(logits, slots, chain_paths(drafts), start, state, rows)
+        found, before = found.view(-1, K + 1, V), logits.view(-1, K + 1, V)
+        for row, request in enumerate(requests):
             for node in range(K + 1):
-                before = logits.view(-1, K + 1, V)[row, node]
-                path = drafts[row, :node].tolist()
-                if adjustment is None:
-                    is_open = torch.tensor(
-                        [grammar is None or token in grammar for token in range(V)]
-                    )
-                    assert torch.equal(found[row, node], before.masked_fill(~is_open, -INF))
-                elif -1 not in path:
-                    naive = adjusted_naively(
-                        before.tolist(), adjustment, prompt, outputs[row] + path, grammar
-                    )
-                    assert found[row, node].tolist() == naive
+                output = outputs[row] + drafts[row, :node].tolist()
+                check_node(found[row, node], before[row, node], request, output)
         num_accepted = torch.tensor([accepted for _, accepted, _ in window[: len(requests)]]).int()
         said = torch.tensor([tokens for _, _, tokens in window[: len(requests)]]).int()
         state.take(slots, said, num_accepted)

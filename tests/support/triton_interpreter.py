@@ -30,6 +30,7 @@ def put_in(patch: pytest.MonkeyPatch) -> None:
         patch.setitem(implementations, torch.device("cpu"), implementations.triton())
     patch.setitem(attention.BACKENDS, "cpu", attention.BACKENDS["cuda"])
     _mend(patch)
+    _quicken(patch)
 
 
 def _all_implementations() -> Iterator[Implementations]:
@@ -42,9 +43,7 @@ def _all_implementations() -> Iterator[Implementations]:
 
 def _mend(patch: pytest.MonkeyPatch) -> None:
     """The interpreter gives comparisons the type of what they compare, multiplies the bits of
-    bfloat16, and loses the carry where it rounds. A third of its time goes into mending its
-    language for each function that a kernel calls, which the kernel's launch has done, and into
-    tables of types."""
+    bfloat16, and loses the carry where it rounds."""
     from triton import language as tl
     from triton.runtime import interpreter
 
@@ -72,6 +71,17 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
         converted = as_tensor.to(torch_dtypes[new_dtype.scalar])
         return converted.view(_BITS[converted.element_size()]).numpy()
 
+    patch.setattr(builder, "binary_op", binary_op)
+    patch.setattr(builder, "create_dot", create_dot)
+    patch.setattr(interpreter, "_convert_float", convert_float)
+
+
+def _quicken(patch: pytest.MonkeyPatch) -> None:
+    """A third of the interpreter's time goes into tables of types, and into patching its language
+    for each function that a kernel calls, which the kernel's launch has done already."""
+    from triton import language as tl
+    from triton.runtime import interpreter
+
     @cache
     def languages(function):
         return [one for one in function.__globals__.values() if one is tl or one is tl.core]
@@ -89,9 +99,6 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
         return numpy_type(scalar) if scalar.is_ptr() else of_number(scalar)
 
     patch.setattr(interpreter, "_get_np_dtype", get_np_dtype)
-    patch.setattr(builder, "binary_op", binary_op)
-    patch.setattr(builder, "create_dot", create_dot)
-    patch.setattr(interpreter, "_convert_float", convert_float)
 
 
 _BITS = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
