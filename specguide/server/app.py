@@ -250,14 +250,16 @@ def _invalid(error: RequestValidationError) -> ApiError:
             400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
         )
     place, message = _wrong(errors)
+    code = None
     if first["type"] == "field":
         place.append(first["ctx"]["name"])
+        code = first["ctx"]["code"]
     param = (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         or None
     )
     message = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {message}"
-    return ApiError(400, message, param=param)
+    return ApiError(400, message, param=param, code=code)
 
 
 def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:

@@ -4,6 +4,7 @@ its messages."""
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import anthropic
 import httpx
@@ -121,6 +122,26 @@ def test_a_loop_of_calls(client):
         **{**ASKED, "messages": messages}, tools=[WEATHER], tool_choice={"type": "none"}
     )
     assert [block.type for block in answer.content] == ["text"]
+
+
+def test_a_loop_of_the_client(client):
+    """Its runner keeps to a thread, and sends all again where the server does not know it."""
+
+    @anthropic.beta_tool
+    def get_time(zone: Literal["UTC", "CET"]) -> str:
+        """The time of a zone."""
+        return f"12:00 {zone}"
+
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    runner = client.beta.messages.tool_runner(
+        **ASKED, tools=[get_time], tool_choice=choice, max_iterations=3, **GREEDY
+    )
+    prompts = [
+        one.usage.input_tokens + one.usage.cache_read_input_tokens
+        for one in runner
+        if one.stop_reason == "tool_use"
+    ]
+    assert len(prompts) == 3 and prompts == sorted(set(prompts))
 
 
 def test_the_traffic_of_a_coding_agent(client, server):

@@ -57,7 +57,7 @@ def test_refusals_are_in_the_words_of_the_api(engine, root, headers, body, statu
         assert answer.status_code == status and answer.headers["x-request-id"]
         assert refusal.keys() == {"type", "error"} and refusal["type"] == "error"
         error = refusal["error"]
-        assert error.keys() == {"type", "message"} and error["type"] == kind
+        assert error.keys() - {"details"} == {"type", "message"} and error["type"] == kind
     answer = client.post(root + CHAT, content=body, headers=headers)
     assert answer.status_code == status
     assert answer.json()["error"].keys() == {"message", "type", "param", "code"}

@@ -288,7 +288,7 @@ def check(answer):
         return
     body = answer.json()
     if answer.request.url.path.startswith("/v1/messages"):
-        assert body["type"] == "error" and body["error"].keys() == {"type", "message"}
+        assert body["type"] == "error" and body["error"].keys() - {"details"} == {"type", "message"}
         return body["error"]
     assert body.keys() == {"error"} and body["error"].keys() == {"message", "type", "param", "code"}
     assert body["error"]["message"] and len(body["error"]["message"]) < 2100

@@ -46,10 +46,10 @@ _TOOLS = ToolFields(parameters="input_schema")
 
 
 class Refused(BaseModel):
-    """Anthropic's error: its type and its message."""
+    """Anthropic's error: its type and its message, and details with its code where it has one."""
 
     type: Literal["error"]
-    error: dict[str, str]
+    error: dict[str, str | dict[str, str]]
 
 
 class ConversationFields(GeneratingBody, TemplateFields):
@@ -289,7 +289,9 @@ def error_body(error: ApiError) -> JsonObject:
     if error.code == "context_length_exceeded":
         place = "prompt is too long: "  # clients recognize the error by it
     kind = _ERRORS.get(error.status, "api_error" if error.status >= 500 else _ERRORS[400])
-    return {"type": "error", "error": {"type": kind, "message": place + found["message"]}}
+    details = {"details": {"error_code": error.code}} if error.code else {}
+    message = place + found["message"]
+    return {"type": "error", "error": {"type": kind, "message": message, **details}}
 
 
 API = Api(

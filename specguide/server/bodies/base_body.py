@@ -89,7 +89,7 @@ class Body(BaseModel):
             if name in known or value is None or isinstance(verdict, NoEffect):
                 continue
             if not verdict.takes(value):
-                facts = {"name": name, "why": verdict.why}
+                facts = {"name": name, "why": verdict.why, "code": verdict.code}
                 raise PydanticCustomError("field", "{name} is not supported: {why}", facts)
 
     def unknown_fields(self, place: str = "") -> Iterator[str]:

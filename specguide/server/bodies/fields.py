@@ -23,10 +23,16 @@ class NoEffect:
 
 @dataclass(frozen=True)
 class Refused:
-    """Refused by its name. why: the reason, and what to do; unless: values that change nothing"""
+    """Refused by its name.
+
+    why:    the reason, and what to do
+    unless: values that change nothing
+    code:   the error's code, where clients act on it
+    """
 
     why: str
     unless: tuple[Any, ...] = ()
+    code: str | None = None
 
     def takes(self, value: Any) -> bool:
         """Whether a value changes nothing, and is accepted."""
@@ -244,7 +250,11 @@ ANTHROPIC: Final[Table] = {
     "fallback_credit_token": _UNPAID,
     "fallbacks": NoEffect("this model declines nothing by policy, and there is no other model"),
     "compaction": Refused("no conversation is summarized by itself: ask for it in a message"),
-    "thread": Refused("nothing is stored here: send the whole conversation", ({"type": "create"},)),
+    "thread": Refused(
+        "nothing is stored here: send the whole conversation",
+        ({"type": "create"},),
+        "thread_not_found",  # Anthropic's clients then send the whole conversation by themselves
+    ),
     "container": Refused("this server does not run code: leave it out"),
     "mcp_servers": Refused(
         "this server calls no MCP servers: run their tools in the client", ([],)
