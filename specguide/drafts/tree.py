@@ -169,19 +169,20 @@ class DraftTree(TreeShape):
     def from_choices(cls, choices: Sequence[Sequence[int]]) -> DraftTree:
         """A tree from paths of child ranks, the form in which EAGLE and Medusa publish their trees.
 
-        Raises InvalidParams for a path that is empty, comes twice, or whose parent is not among the
-        paths.
+        Raises InvalidParams for a path that is empty, comes twice, or comes without its parent or
+        its likelier siblings.
         """
         paths = [(), *sorted((tuple(path) for path in choices), key=lambda path: (len(path), path))]
         index = {path: node for node, path in enumerate(paths)}
         if len(index) < len(paths):
             raise InvalidParams("a path of the draft tree is empty or is given twice", param="tree")
-        for path in paths[1:]:
-            if path[:-1] not in index:
-                raise InvalidParams(
-                    f"path {list(path)} has no parent: add the path {list(path[:-1])}",
-                    param="tree",
-                )
+        for *parent, rank in paths[1:]:
+            for needed in (parent, [*parent, rank - 1]) if rank else (parent,):
+                if tuple(needed) not in index:
+                    raise InvalidParams(
+                        f"the draft tree has the path {[*parent, rank]} without {needed}: add that",
+                        param="tree",
+                    )
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:

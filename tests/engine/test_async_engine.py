@@ -162,6 +162,10 @@ def test_the_queue_is_bounded(folders):
             engine.generate("abc")
         with pytest.raises(InvalidParams, match="empty"):
             engine.generate("")
+        with pytest.raises(InvalidParams, match="params must be a SamplingParams"):
+            engine.generate("abc", {"max_tokens": 3})
+        with pytest.raises(InvalidParams, match="max_waiting must be ≥ 0"):
+            AsyncEngine(engine._engine, max_waiting=-1)
         streams.clear()
         await until(lambda: engine.num_unfinished == 0)
         await collect(engine.generate("abc", SamplingParams(max_tokens=3)))

@@ -32,7 +32,9 @@ def test_choices_in_any_order() -> None:
     assert DraftTree.from_choices([[0], [0, 0]]) == DraftTree.chain(2)
 
 
-@pytest.mark.parametrize("choices", [[[0, 0]], [[0], [1, 0]], [[]], [[0], [0]]])
+@pytest.mark.parametrize(
+    "choices", [[[0, 0]], [[0], [1, 0]], [[]], [[0], [0]], [[1]], [[0], [0, 2]], [[-1]]]
+)
 def test_choices_that_are_no_tree_are_refused(choices: list[list[int]]) -> None:
     with pytest.raises(InvalidParams, match="path"):
         DraftTree.from_choices(choices)

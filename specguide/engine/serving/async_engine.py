@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from specguide.config.keywords import check_stream
 from specguide.engine.engine import Engine
+from specguide.engine.requests.prompts import params_list
 from specguide.engine.serving.loop import EngineLoop
 from specguide.engine.serving.served import (
     CloseReport,
@@ -25,7 +26,7 @@ from specguide.engine.serving.served import (
 )
 from specguide.engine.serving.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.engine.stats import EngineStats
-from specguide.errors import EngineClosed, EngineError
+from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar
 from specguide.other_engines import OTHER_ASYNC_ATTRIBUTES, missing
 from specguide.params import SamplingParams
@@ -85,11 +86,17 @@ class AsyncEngine:
     max_waiting: most requests under way beyond the engine's slots; each sample counts
     max_wait_s: a request is refused if it would probably wait longer for a slot, seconds
     max_unfinished: most requests under way in all
+    Raises InvalidParams for a negative max_waiting.
     """
 
     def __init__(
         self, engine: Engine, *, max_waiting: int = 1024, max_wait_s: float = math.inf
     ) -> None:
+        if max_waiting < 0:
+            raise InvalidParams(
+                f"max_waiting must be ≥ 0, found {max_waiting}: give a large number for no limit",
+                param="max_waiting",
+            )
         self.config, self.tokenizer = engine.config, engine.tokenizer
         self.vocab_size, self.max_model_len = engine.vocab_size, engine.max_model_len
         self._engine = engine
@@ -137,13 +144,13 @@ class AsyncEngine:
         client:   who asks; clients that wait take turns
         ids, others: what AsyncLLM takes in vLLM: refused with what to do, or of no effect
         Errors that are found later, for example in its guide, are the `error` of its last delta.
-        Raises InvalidParams for a wrong prompt and for more samples than there is ever room for,
-        QueueFull where too many requests are under way or it would wait too long, EngineError where
-        the engine has failed, EngineClosed where it is closed.
+        Raises InvalidParams for a wrong prompt, for what are no parameters and for more samples
+        than there is ever room for, QueueFull where too many requests are under way or it would
+        wait too long, EngineError where the engine has failed, EngineClosed where it is closed.
         """
         if ids or others:
             check_stream(ids, others)
-        params = params or SamplingParams()
+        (params,) = params_list(params, 1)
         arrival_s = time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
