@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -91,6 +92,17 @@ def test_half_a_body_is_not_waited_for(server):
     with server.connect(head(chat())[:-5]) as one:
         one.shutdown(socket.SHUT_WR)
         assert read_all(one) == b"" and time.monotonic() - start < 10
+
+
+def test_a_client_that_sends_its_whole_body_first_reads_why_it_is_refused(server):
+    """As clients of asyncio do, which are told of a reset instead of the answer."""
+
+    async def ask():
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            return await client.post("/v1/chat/completions", content=b" " * (16 << 20))
+
+    assert asyncio.run(ask()).status_code == 413
+    until(lambda: not server._server.server_state.connections)
 
 
 def test_a_client_that_leaves_within_its_body_has_sent_no_bad_request(server):

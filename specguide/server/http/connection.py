@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError
 from specguide.server.http.h11_connection import HttpConnection
+from specguide.server.http.lingering import LingeringTransport
 from specguide.server.http.metrics import AnswerCounts, set_sent_status
 from specguide.server.http.middleware import Cancellable
 from specguide.server.http.request_log import AccessLog
@@ -95,7 +96,8 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuses a connection beyond the bound."""
-        super().connection_made(transport)
+        self._lingering = LingeringTransport(transport, self._is_body_coming)
+        super().connection_made(self._lingering)  # type: ignore[arg-type]
         transport.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES
         )
@@ -104,6 +106,13 @@ class BoundedConnection(H11Protocol):
             transport.write(_closing(_too_many(self._limits.max_connections)))
             transport.close()
         self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """Reads what comes, unless the answer has ended before the request."""
+        if self._lingering.is_lingering:
+            self._lingering.throw_away(data)
+        else:
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops looking."""
@@ -150,6 +159,9 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
         if self._is_half_closed and (self.cycle.response_complete or self.cycle.more_body):
             self.transport.close()
+
+    def _is_body_coming(self) -> bool:
+        return self.cycle is not None and self.cycle.more_body
 
     def _probe(self) -> None:
         """Cancels the request of a client that has left for good, which the socket's error shows
