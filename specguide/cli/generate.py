@@ -51,13 +51,17 @@ def generate(
     from specguide.llm import LLM  # brings torch in; --help stays quick
 
     params = SamplingParams(**given[SamplingParams], guide=GuideFiles(**given[GuideFiles]).guide())
-    messages = [{"role": "user", "content": _input(text)}]
+    asked = _input(text)
     if trace is not None:
         write_text(trace, "")  # if it cannot be written, that is reported before all the work
     config = replace(engine_config(model, given), max_batch_size=1, trace=trace is not None)
     llm = LLM.of(config)
     start = time.perf_counter()
-    (output,) = llm.chat(messages, params)
+    if llm.tokenizer.chat_template is None:
+        typer.echo("the model has no chat template: the text is continued as it is", err=True)
+        (output,) = llm.generate(asked, params)
+    else:
+        (output,) = llm.chat([{"role": "user", "content": asked}], params)
     seconds = time.perf_counter() - start
     stats = llm.stats()
     llm.close()

@@ -25,6 +25,7 @@ _OTHER_FORMS = {
     "download the model in Hugging Face's format",
 }
 """What a folder without config.json is, by a file or folder that it holds."""
+_MOST_FOLDERS = 8
 _LFS_POINTER = b"version https://git-lfs"
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -60,10 +61,28 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def check_model_folder(folder: Path) -> None:
+    """`check_folder`, and raise CheckpointError where there is no config.json."""
+    check_folder(folder)
+    if not (folder / "config.json").exists():
+        raise CheckpointError(
+            f"{folder}: holds no config.json, which a model in Hugging Face's format has"
+            f"{_within(folder)}"
+        )
+
+
+def _within(folder: Path) -> str:
+    """The folders in it that hold one, with "; " in front; "" where there are none."""
+    found = sorted(place.parent.name for place in folder.glob("*/config.json"))
+    return f"; give one of its folders: {', '.join(found[:_MOST_FOLDERS])}" if found else ""
+
+
 def _mend(folder: Path) -> str:
     """What to do about a missing folder, with "; " in front; "" where nothing is known."""
     if is_file(folder):
         return "; give the folder that holds this file"
+    if folder.parts[:1] == ("~",):
+        return f"; a ~ is not read here: give {folder.expanduser()}"
     is_of_hub = len(folder.parts) == 2 and folder.parts[0][0] not in "/.~"
     download = f"; `hf download {folder} --local-dir FOLDER` downloads the model into a folder"
     return download if is_of_hub else ""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.inputs.json_fields import check_folder, naming, read_json
+from specguide.inputs.json_fields import check_model_folder, naming, read_json
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, HasDestinations, merged
@@ -117,7 +117,7 @@ class Eagle3Head:
         """
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
-        check_folder(folder)
+        check_model_folder(folder)
         fields = read_json(folder / "config.json")
         files = weight_files(folder, pickle=True)
         with naming(folder):

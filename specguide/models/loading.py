@@ -12,7 +12,7 @@ import torch
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.gguf_file import find_gguf
-from specguide.inputs.json_fields import check_folder, naming, read_json
+from specguide.inputs.json_fields import check_model_folder, naming, read_json
 from specguide.models import registry
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
@@ -157,7 +157,7 @@ def _is_for_transformers(folder: Path, model_impl: str) -> bool:
         return False
     if model_impl == "transformers":
         return True
-    check_folder(folder)
+    check_model_folder(folder)
     fields = _fields(folder)
     if is_multimodal(fields):
         with naming(folder / "config.json"):

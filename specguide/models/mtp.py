@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
-from specguide.inputs.json_fields import check_folder, naming, positive_int, read_json
+from specguide.inputs.json_fields import check_model_folder, naming, positive_int, read_json
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
@@ -167,7 +167,7 @@ class MtpHead:
         quantization: one of ONLINE: how the weights are quantized while they are read
         """
         folder = Path(folder)
-        check_folder(folder)
+        check_model_folder(folder)
         files = weight_files(folder)
         names = stored_names(files)
         with naming(folder):

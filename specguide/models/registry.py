@@ -160,6 +160,11 @@ def _architecture(fields: Mapping[str, Any]) -> str:
     known = next((name for name in architectures if name in FAMILIES), None)
     if known is None:
         found = ", ".join(architectures) or "none given"
+        if "eagle" in found.lower():
+            raise CheckpointError(
+                f"architecture {shown(found)} is a draft head's, and no model's: give its folder "
+                "as --head beside its target, in Python SpecConfig('eagle3', model=…)"
+            )
         raise CheckpointError(
             f"architecture {shown(found)} is unknown; known: "
             f"{', '.join((*FAMILIES, *sorted(MULTIMODAL)))}"

@@ -14,6 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command_line import COMMAND, PERSON, TEXT, in_a_process, specguide
+from tokenizer_subjects import SHIPPED
 from typer.testing import CliRunner
 
 from specguide.cli import app, main
@@ -71,6 +72,13 @@ def test_a_regex_and_a_grammar_guide(tmp_path):
     grammar.write_text('root ::= "<" [0-9] [0-9] ">"')
     out = specguide("generate", "--grammar", str(grammar), "a number").stdout.strip()
     assert len(out) == 4 and out[0] == "<" and out[1:3].isdigit()
+
+
+def test_a_model_without_a_chat_template_continues_the_text(tmp_path):
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / name).symlink_to(SHIPPED / name)
+    done = specguide("generate", "--model", str(tmp_path), "--regex", "yes|no", "is it?")
+    assert done.stdout in ("yes\n", "no\n") and "has no chat template" in done.stderr
 
 
 @pytest.mark.parametrize("command", [["generate"], ["chat", "--max-tokens", "4"]], ids=str)

@@ -8,10 +8,12 @@ import json
 import multiprocessing
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_engine import make
+from tokenizer_subjects import SHIPPED
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
@@ -262,6 +264,15 @@ def test_variables_of_the_chat_template(llm, monkeypatch):
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")
-    for name in ("/no/such", "../such", "~/such"):
+    for name in ("/no/such", "../such"):
         with pytest.raises(CheckpointError, match=r"is not a folder$"):
             LLM(name)
+    with pytest.raises(CheckpointError, match=rf"a ~ is not read here: give {Path.home()}/such"):
+        LLM("~/such")
+
+
+def test_a_folder_around_models_names_them():
+    with pytest.raises(CheckpointError, match=r"give one of its folders: eagle3, mtp, target$"):
+        LLM(SHIPPED.parent)
+    with pytest.raises(CheckpointError, match="is a draft head's, and no model's: give"):
+        LLM(SHIPPED.parent / "eagle3")

@@ -238,7 +238,7 @@ def test_an_inverse_of_zeros_and_ones(dtype: torch.dtype, target: Decoder, tmp_p
 def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a folder"):
         Eagle3Head.load(tmp_path / "nowhere", target)
-    with pytest.raises(CheckpointError, match=r"config\.json: cannot be read"):
+    with pytest.raises(CheckpointError, match=r"holds no config\.json"):
         Eagle3Head.load(tmp_path, target)
     save_head(tmp_path, CONFIG, random_head(CONFIG))
     with pytest.raises(
