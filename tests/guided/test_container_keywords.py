@@ -279,6 +279,27 @@ def test_others_may_come_beside_names_that_engines_match_differently(compiler, p
         assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
 
 
+@pytest.mark.parametrize(
+    ("patterns", "name", "others"),
+    [
+        ({"^.$": INTEGER, r"^\s$": {"minimum": 3}}, "\r", [True, False, TEXT]),
+        ({"^.$": INTEGER, r"^\s$": {"minimum": 3}}, "\u2028", [True, False, TEXT]),
+        ({r"^\w$": INTEGER, "^[b-é]$": {"minimum": 3}}, "é", [True, False, TEXT]),
+        ({r"^\w$": {"minimum": 3}}, "é", [True, False, INTEGER]),
+    ],
+)
+def test_a_name_has_a_value_that_is_right_however_engines_match_it(
+    compiler, patterns, name, others
+):
+    named = {} if len(patterns) > 1 else {"properties": {name: INTEGER}}
+    for additional in others:
+        schema = {**named, "patternProperties": patterns, "additionalProperties": additional}
+        grammar = compiler.compile({"type": "object", **schema})
+        assert takes_any(grammar, {name: 4}, schema)
+        assert not any(takes_any(grammar, {name: value}, schema) for value in (1, "x", True))
+        assert takes_any(grammar, {"ab": 1}, schema) == is_valid(schema, {"ab": 1})
+
+
 @pytest.mark.parametrize("more", [{}, {"additionalProperties": TEXT, "properties": {"q": True}}])
 @pytest.mark.parametrize("pattern", ["^[a-zA-Z0-9]+$", "^a.*"])
 def test_long_names_are_told_apart_by_patterns_and_lengths(compiler, pattern, more):

@@ -164,7 +164,7 @@ print("refused")
     "schema",
     [
         {"type": "string", "pattern": r"\W" * 1500},
-        {"patternProperties": {r"\W" * 1500: {"type": "integer"}}},
+        {"patternProperties": {r"\w" * 1500: {"type": "integer"}}},
         {"propertyNames": {"pattern": r"\W" * 1500}},
     ],
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from math import comb
 
 from specguide.guided.budget import spend
-from specguide.guided.regex.both import together
+from specguide.guided.regex.both import outermost, together
+from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import ANY_TEXT, Both, Regex, UnsupportedRegex, literals
-from specguide.guided.regex.writer import is_exact
+from specguide.guided.regex.writer import is_exact, restrict
 from specguide.guided.schema.core.keywords import weight
 from specguide.guided.schema.core.nodes import (
     Core,
@@ -180,25 +181,38 @@ def _patterns_and_rest(
     patterns: Patterns,
     additional: Core,
 ) -> tuple[dict[str, Core], Core]:
-    """The patterns as texts, and `additional`. Where dialects differ on the names of a pattern,
-    `additional` becomes False, and its subschema moves to a further pattern: the names that no
-    pattern matches in any dialect."""
-    written = _written(patterns, lowering, place.path)
-    if additional is False or all(is_exact(node) for node, _ in patterns):
-        return written, additional
-    if not all(name.isascii() and name.isprintable() for name in properties):
-        raise refuse(
-            "patternProperties",
-            place.path,
-            f"engines disagree on which of the named properties it matches; {ALIKE}",
-        )
-    if lowering.capabilities.has_open_objects:
-        taken = [node for node, _ in patterns] + ([literals(properties)] if properties else [])
-        with suppress(UnsupportedRegex):
-            others = together([ANY_TEXT], taken, is_exact=True)
-            if not isinstance(others, Both):
-                written |= _written([(others, additional)], lowering, place.path)
-    return written, False
+    """The patterns as texts, and `additional`. Where dialects differ on the names of a pattern, all
+    that they ask holds at once: a name has the subschemas of the patterns that match it in some
+    dialect, and `additional` where none matches it in every dialect."""
+    if all(is_exact(node) for node, _ in patterns):
+        return _written(patterns, lowering, place.path), additional
+    is_open = lowering.capabilities.has_open_objects and additional is not False
+    widest = [(outermost(node), child) for node, child in patterns]
+    if is_open and additional is True:
+        return _written(widest, lowering, place.path), True
+    # No other subschema applies to the names of an only pattern: those in doubt are left out.
+    is_alone = len(patterns) == 1 and not _in_doubt(patterns[0][0], properties)
+    if is_alone and not is_open:
+        return _written(patterns, lowering, place.path), False
+    taken = [node if is_alone else restrict(node, EVERYTHING) for node, _ in patterns]
+    taken += [literals(properties)] if properties else []
+    written = _written(patterns if is_alone else widest, lowering, place.path)
+    try:
+        others = together([ANY_TEXT], taken, is_exact=True)
+        if not isinstance(others, Both):
+            return written | _written([(others, additional)], lowering, place.path), False
+    except UnsupportedRegex:
+        pass
+    if is_alone:
+        return written, False
+    why = f"engines disagree on the properties that each pattern matches; {ALIKE}"
+    raise refuse("patternProperties", place.path, why)
+
+
+def _in_doubt(node: Regex, names: Iterable[str]) -> bool:
+    """Whether some dialect matches one of the names and another does not."""
+    sure, widest = text_matcher(node), text_matcher(outermost(node))
+    return any(widest.matches(name) and not sure.matches(name) for name in names)
 
 
 def _counts(
