@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from urllib.parse import unquote, urldefrag, urljoin
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -125,6 +126,12 @@ class Document:
     def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
         """Returns the format that constrains a subschema's strings; None for none."""
         return schema.get("format") if self.asserts_formats else None
+
+    def num_contained(self, schema: Mapping[str, Json]) -> tuple[int, float]:
+        """Returns how many items of an array must and may fit a subschema's `contains`. Drafts
+        before 2019-09 have no `minContains` and `maxContains`."""
+        counts = schema if self.draft >= 2019 else {}
+        return int(counts.get("minContains", 1)), counts.get("maxContains", inf)
 
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
         """Returns the subschema that a `$ref` at `place` points to, and its place, not yet entered.

@@ -103,12 +103,11 @@ def _items(question: Question) -> Iterator[Answer]:
 
 
 def _contains(question: Question) -> Answer:
-    schema, draft = question.schema, question.judge.document.draft
-    if "contains" not in schema or draft == 4:
+    schema, document = question.schema, question.judge.document
+    if "contains" not in schema or document.draft == 4:
         return True
     answers = [question.value_fits(item, schema["contains"], "contains") for item in question.value]
-    counts = schema if draft >= 2019 else {}
-    return num_hold(answers, counts.get("minContains", 1), counts.get("maxContains", len(answers)))
+    return num_hold(answers, *document.num_contained(schema))
 
 
 def _object(question: Question) -> Answer:

@@ -222,9 +222,8 @@ def _holds_one_item(arrays: Arrays) -> bool:
 
 def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
     """Arrays whose first items include the right number of instances of `contains`."""
-    least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
-    if lowering.document.draft < 2019:  # which does not know minContains
-        least = max(least, 1)
+    asked, _ = lowering.document.num_contained(schema)  # drafts without these ask for less
+    least, most = max(asked, int(schema.get("minContains", asked))), schema.get("maxContains")
     if least > _MAX_CONTAINS:
         why = f"{least} is more than {_MAX_CONTAINS}, the most there may be; lower it"
         raise refuse("minContains", place.path, why)

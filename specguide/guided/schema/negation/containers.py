@@ -94,7 +94,8 @@ def _items(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iter
 
 
 def _contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    if negation.document.draft < 2019 or schema.get("minContains", 1) >= 1:
+    least, _ = negation.document.num_contained(schema)
+    if least >= 1:
         yield OnlyItems(place.path, negation.failure(schema["contains"], place / "contains"))
 
 
