@@ -79,7 +79,7 @@ def rewrites(
 
     A JSON Schema comes once as its core, and once with all keywords merged that hold at once. The
     merged form is slower to make and loses the schema's order of properties, but does not depend on
-    how the backend combines keywords.
+    how the backend combines keywords. Where keys must be counted, it comes with them in any order.
 
     reading:     how schemas are read, except those inside of grammars
     with_tokens: adds to how calls begin what only the vocabulary tells; gives None where no
@@ -98,7 +98,7 @@ def rewrites(
     value = json.loads(guide.source()) if is_json else getattr(guide, kind)
     if kind == "json_schema":
         able = _able(spec, key_order).with_guard()
-        for schema in core_schemas(value, able, reading):
+        for schema in core_schemas(value, able, reading, may_free_keys=able.frees_keys):
             yield Rewritten(kind, schema)
     elif kind == "structural_tag":
         check_tag(value)

@@ -6,15 +6,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
+from grammar_backends import WHOLE
+from jsonschema import Draft202012Validator
 from one_compiler import compiler_of
 
-from specguide.bench.instances import BYTES, takes_any, takes_in_some_order
+from specguide.bench.instances import BYTES, takes, takes_any, takes_in_some_order
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.core.patterns import have_common_text
 
@@ -34,8 +38,6 @@ def objects_of(names: str) -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize(("least", "most"), [(0, 1), (1, None), (2, 3), (3, None), (0, 2), (4, 4)])
 @pytest.mark.parametrize("others", [False, {"type": "integer"}])
 def test_members_are_counted(compiler, required, least, most, others):
-    if others and least - len(required) > 1:
-        pytest.skip("properties that are not named may repeat")
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {name: {"type": "integer"} for name in NAMES},
@@ -54,6 +56,39 @@ def test_members_are_counted(compiler, required, least, most, others):
             and set(required) <= value.keys()
         )
         assert takes_any(grammar, value, schema) == is_valid, json.dumps(value)
+        for name in value.keys() - set(NAMES):  # once more does not count
+            text = json.dumps(value)[:-1] + f', "{name}": 1}}'
+            assert len(value) >= least or not takes(grammar, text), text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minProperties": 2, "oneOf": [{"enum": [5, "a"], "required": ["b"]}, {"maximum": 2}]},
+        {"not": {"type": ["object", "integer"], "maxProperties": 1}},
+        {
+            "oneOf": [
+                {"type": ["object", "null"], "maxProperties": 1},
+                {"type": ["object", "array"]},
+            ]
+        },
+    ],
+)
+def test_what_fails_by_a_count_keeps_its_other_types_and_all_objects(compiler, schema):
+    grammar = compiler.compile(Guide(json_schema=schema))
+    objects = ({}, {"a": 1}, {"b": 1, "c": 2}, {"a": 1, "b": 2})
+    for value in (None, True, 5, 1, 1.5, "a", "", [], *objects):
+        fits = Draft202012Validator(schema).is_valid(value)
+        assert takes_any(grammar, value, schema) == fits, value
+
+
+@pytest.mark.parametrize("backend", WHOLE)
+def test_a_string_of_no_length_leaves_other_types(backend):
+    schema = {"type": ["string", "integer", "null"], "minLength": 3, "maxLength": 2}
+    with closing(GrammarCompiler(BYTES, GuideConfig(backend=backend))) as compiler:
+        grammar = compiler.compile(Guide(json_schema=schema))
+        assert all(takes_any(grammar, value, schema) for value in (1, None))
+        assert not takes(grammar, '"aaa"')
 
 
 @pytest.mark.parametrize(

@@ -194,9 +194,10 @@ class Libraries:
         return Reading(documents, self.config.assert_formats)
 
     def _written(self, rewritten: Rewritten, backend: str, order: str) -> Written:
-        if order == "any":
-            rewritten = in_any_order(rewritten)
         schema = rewritten.value
+        if order == "any" or (isinstance(schema, CoreSchema) and schema.tracked is not None):
+            rewritten = in_any_order(rewritten)
+            schema = rewritten.value
         # before the writing, which may take long: this may refuse the guide
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
         written = self._backend(backend).write(rewritten, self.config)

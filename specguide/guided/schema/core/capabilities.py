@@ -51,6 +51,8 @@ class Capabilities:
     merges_fractions:  numbers that are not integers are enforced in merged schemas only
     frees_keys:        it can write objects whose keys come in any order, for a guard to count them
     counts_keys:       the keys come in any order, and are counted
+    leaves_counts:     an open object may ask for more properties than can be counted in order: keys
+                       in any order are tried for it
     """
 
     keywords: Mapping[str, Support]
@@ -60,6 +62,7 @@ class Capabilities:
     merges_fractions: bool
     frees_keys: bool = False
     counts_keys: bool = False
+    leaves_counts: bool = False
 
     @cached_property
     def doubtful(self) -> Mapping[str, Support]:
@@ -80,11 +83,12 @@ class Capabilities:
 
     def with_free_keys(self) -> Capabilities:
         """The capabilities together with a guard that follows the keys of objects."""
-        counted = dict.fromkeys(_OF_KEYS, Support(Level.ENFORCED))
+        counted = dict.fromkeys(OF_KEYS, Support(Level.ENFORCED))
         return replace(self, keywords={**self.keywords, **counted}, counts_keys=True)
 
 
-_OF_KEYS = ("minProperties", "maxProperties", "patternProperties")
+OF_KEYS = ("minProperties", "maxProperties", "patternProperties")
+"""The keywords that are enforced in every form where keys are counted."""
 
 
 def unnamed_may_repeat(node: Node) -> str | None:

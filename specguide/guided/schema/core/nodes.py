@@ -178,7 +178,8 @@ class CoreSchema:
     """A whole schema of the core: its root, and the definitions that nodes refer to.
 
     tracked: None where keys come in the schema's order. Otherwise they come in any order, and this
-             says what the grammar must enforce, by the id of each object's Objects
+             says what the grammar must enforce, by the id of each object's Objects; {} before
+             `key_places` found that out
     """
 
     root: Core

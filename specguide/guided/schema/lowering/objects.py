@@ -22,7 +22,6 @@ from specguide.guided.schema.core.nodes import (
     all_of,
     any_of,
     refuse,
-    typed,
 )
 from specguide.guided.schema.core.pattern_text import ALIKE, read_pattern, refusing, write_pattern
 from specguide.guided.schema.core.patterns import few_names
@@ -30,8 +29,8 @@ from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering.lowering import Lowering
 from specguide.guided.schema.lowering.names import lower_names, matched, names_alone
+from specguide.guided.schema.lowering.scalars import other_types
 from specguide.guided.schema.lowering.unevaluated import Way, asserted, ways_of_properties
-from specguide.guided.schema.topics import allowed_types
 
 _MAX_CHOICES = 64
 
@@ -232,7 +231,7 @@ def _counts(
     missing = least - len(objects.required)
     too_few_named = closed and missing > len(optional)
     if most is not None and most < max(least, len(objects.required)):
-        return objects, _no_object(schema, path)
+        return objects, other_types(schema, "object", path)
     if missing <= 0:
         return objects, None
     others_left_out = schema.get("additionalProperties", True) is not False and closed
@@ -240,18 +239,13 @@ def _counts(
         why = "the backend allows only named properties here, and they are too few; name more"
         raise refuse("minProperties", path, why)
     if too_few_named:
-        return objects, _no_object(schema, path)
-    if lowering.capabilities.counts_keys:
+        return objects, other_types(schema, "object", path)
+    is_left = lowering.capabilities.leaves_counts and not closed and missing > 1
+    if lowering.capabilities.counts_keys or is_left:
         return replace(objects, min_properties=least), None
     if not optional or (closed and missing == 1):
         return replace(objects, min_properties=least), None
     return objects, any_of(path, _enough(objects, path, optional, missing, closed))
-
-
-def _no_object(schema: Mapping[str, Json], path: str) -> Core:
-    """All values of the schema's types except objects."""
-    others = allowed_types(schema) - {"object"}
-    return typed(path, *sorted(others)) if others else False
 
 
 def _enough(

@@ -145,7 +145,7 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
     if not lowering.capabilities.counts_characters and (least, most) != (None, None):
         if most is not None and (least or 0) > most:
-            yield False
+            yield other_types(schema, "string", place.path)
             return
         any_char = "[\\0-\\u{10FFFF}]"
         times = f"{{{least or 0},{'' if most is None else most}}}"
@@ -166,6 +166,12 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         yield Node(place.path, Kinds(strings=Strings(pattern=text)))
     first = texts[0][1] if texts else None
     yield Node(place.path, Kinds(strings=Strings(least, most, first)))
+
+
+def other_types(schema: Mapping[str, Json], name: str, path: str) -> Core:
+    """Returns all values of a subschema's types except those of the type `name`."""
+    others = allowed_types(schema) - {name}
+    return typed(path, *sorted(others)) if others else False
 
 
 def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | None, int | None]:
