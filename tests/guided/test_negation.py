@@ -51,6 +51,12 @@ def test_a_condition_without_then_and_else_asks_nothing() -> None:
     assert plain(lowered({"if": {"format": "idn-email"}, "then": True})) == {}
 
 
+def test_a_pattern_of_which_a_part_never_matches_can_fail() -> None:
+    core = plain(lowered({"type": "string", "not": {"pattern": r"_(?<=a)|\w[^d]2-a|0b"}}))
+    texts = ["", "_", "aa2-a", "ad2-a", "0b", "0a"]
+    assert [text for text in texts if is_valid(core, text)] == ["", "_", "ad2-a", "0a"]
+
+
 def test_a_bound_that_draft_4_excludes_fails_itself() -> None:
     negated = {"minimum": 0, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": True}
     core = plain(lowered({"$schema": "http://json-schema.org/draft-04/schema#", "not": negated}))

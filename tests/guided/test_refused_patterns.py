@@ -20,7 +20,7 @@ from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import NOTHING, RegexError
+from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.whole import whole
 from specguide.guided.regex.writer import restrict, write
 
@@ -114,6 +114,11 @@ def test_what_no_backend_enforces_is_refused_by_name(pattern: str, feature: str)
         compiler.compile(Guide(json_schema={"properties": {"a": {"pattern": f"x|{pattern}"}}}))
     assert (refusal.value.keyword, refusal.value.path) == ("pattern", "/properties/a/pattern")
     compiler.close()
+
+
+def test_a_word_boundary_behind_too_many_ways_is_refused() -> None:
+    with pytest.raises(UnsupportedRegex, match="a lookahead makes the regular expression too long"):
+        whole(parse(r"(]|A(?:\S--|){2,})\b"), search=True)
 
 
 @pytest.mark.parametrize(

@@ -299,11 +299,13 @@ def _join(*nodes: Regex) -> Regex:
 
 def _in_turn(items: tuple[Regex, ...]) -> Regex:
     """The items one after the other. The items beside a Both move into its parts, where these items
-    each have one length. Raises UnsupportedRegex where they do not."""
+    each have one length and no lookaround. Raises UnsupportedRegex where they do not."""
     place = next((i for i, item in enumerate(items) if isinstance(item, Both)), None)
     if place is None:
         return Concat(items)
     sides = items[:place], items[place + 1 :]
+    if any(map(has_look, items)):
+        _apart(items)
     known = [lengths(Concat(_apart(side))) for side in sides]
     both = items[place]
     assert isinstance(both, Both)

@@ -61,7 +61,9 @@ def _restricted(node: Regex, left: Callable[[Chars], Regex]) -> Regex:
     if any(item is NOTHING for item in items):
         return NOTHING
     if isinstance(node, Both):
-        return Both(items, node.but, node.is_exact)
+        but = [_restricted(excluded, left) for excluded in node.but]
+        but = [excluded for excluded in but if excluded is not NOTHING]
+        return Both(items, tuple(but), node.is_exact)
     return node if items == node.items else Concat(items)
 
 
