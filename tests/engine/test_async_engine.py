@@ -16,6 +16,7 @@ from random_requests import cases
 from tiny_engine import is_clean, make
 
 from specguide import Guide, SamplingParams
+from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
 from specguide.guided.grammar_future import GrammarFuture
 
