@@ -9,6 +9,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from specguide.config import EngineConfig
+from specguide.engine.setup.facts import resolved
 from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.server.config import ServerConfig
 from specguide.server.rehearsal import rehearse_conversation, rehearse_routes
@@ -50,7 +51,7 @@ assert "anyio._backends._asyncio" in sys.modules
 def test_a_rehearsed_conversation_needs_no_engine(
     has_template: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = EngineConfig()
+    config = resolved(EngineConfig())
     tokenizer = load_tokenizer(config)
     if not has_template:
         monkeypatch.setattr(tokenizer, "_template", ChatTemplate(None))
