@@ -120,7 +120,7 @@ class Pass:
         )
 
     def call_of(
-        self, decoder: Decoder, cache_dtype: torch.dtype, num_adapters: int
+        self, decoder: Decoder, cache_dtype: torch.dtype, num_adapters: int = 0
     ) -> Callable[[], Tensor]:
         """What gives the logits."""
         config, device = decoder.config, decoder.device

@@ -126,6 +126,11 @@ def _arguments() -> argparse.Namespace:
         default=120,
         help="longest iteration before the run is given up",
     )
+    parser.add_argument(
+        "--shares-gpu",
+        action="store_true",
+        help="other processes use the GPU: that more of its memory is taken is no fault",
+    )
     parser.add_argument("--no-save", action="store_true", help="print only")
     return parser.parse_args()
 
@@ -135,7 +140,12 @@ def main() -> None:
     args = _arguments()
     pool = jobs(Tokenizer.from_folder(SHIPPED_MODEL / "target"), args.samples, seed=31)
     rows = run_phases(args, pool)
-    faults = [f"{row['phase']}: {fault}" for row in rows for fault in row["faults"]]
+    faults = [
+        f"{row['phase']}: {fault}"
+        for row in rows
+        for fault in row["faults"]
+        if not (args.shares_gpu and fault.startswith("device memory grew"))
+    ]
     for fault in faults:
         print(fault, file=sys.stderr)
     undisturbed = next(row for row in rows if row["phase"] == "no spinners")

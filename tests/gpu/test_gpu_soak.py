@@ -29,6 +29,7 @@ def test_a_short_soak():
         "100",
         "--hang-seconds",
         "60",
+        "--shares-gpu",
         "--no-save",
     ]
     done = subprocess.run(
