@@ -110,19 +110,19 @@ class LoraWeights(ProjectionWeights):
         part = replace(self.matrices, a=self.matrices.a[..., start:stop])
         return replace(self, base=self.base.columns(start, stop), matrices=part)
 
-    def product(self, x: ProjectionInput) -> Tensor:
+    def product(self, x: Tensor) -> Tensor:
         product = self.base.product(x)
         self._add(product, x)
         return product
 
-    def product_parts(self, x: ProjectionInput) -> PartialSums:
+    def product_parts(self, x: Tensor) -> PartialSums:
         parts = self.base.product_parts(x)
         if parts.scales is not None:  # what adapters add must not be scaled
             return PartialSums.of(self.product(x))
         self._add(parts.unscaled[0], x)
         return parts
 
-    def _add(self, product: Tensor, x: ProjectionInput) -> None:
+    def _add(self, product: Tensor, x: Tensor) -> None:
         adapter_ids = self.lora_rows.adapter_ids
         assert adapter_ids is not None
         add_lora(product, x, self.matrices, adapter_ids)

@@ -192,6 +192,7 @@ class Decoder:
         """
         hidden = self.embedding.forward(input_ids)
         aux = AuxStates(aux_layers, {0: hidden})
+        # Adapters know which rows are theirs only where a pass has all of its rows.
         is_cut = self.config.num_layers not in aux_layers and self._lora is NO_LORA
         early = outputs if is_cut else None
         hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux, early)
