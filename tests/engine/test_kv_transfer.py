@@ -21,7 +21,7 @@ from specguide.cache import KVCache
 from specguide.config import CacheConfig, EngineConfig, TransferConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import AsyncEngine, Engine
-from specguide.engine.kv_transfer import link, wire
+from specguide.engine.kv_transfer import link, prefill_side, wire
 from specguide.engine.kv_transfer.link import Link
 from specguide.errors import InvalidParams, PromptTooLong
 
@@ -308,6 +308,23 @@ def test_a_prompt_that_is_too_long_ends_alone(folders):
             assert await outputs(served, CASES[:1], "abc") == await alone(
                 config, cases=CASES[:1], prompt="abc"
             )
+
+    asyncio.run(run())
+
+
+def test_a_prompt_too_long_for_the_prefill_engine_is_computed_here(folders, monkeypatch, caplog):
+    monkeypatch.setattr(prefill_side, "_SMALL_FRAME", 0)
+
+    async def run():
+        config, at = config_of(folders), address()
+        prefill_config = with_role(replace(config, max_model_len=64), "prefill", at)
+        async with apart(config, at, prefill_config) as (served, decode, _):
+            for prompt in (3 * PROMPT, "another beginning " * 3):
+                expected = await alone(config, cases=CASES[:1], prompt=prompt)
+                assert await outputs(served, CASES[:1], prompt) == expected
+            counts = decode.stats().transfers
+        assert (counts["requests"], counts["fallbacks"]) == (2, 1) and counts["pages"]
+        assert "the context holds 64" in caplog.text and "was lost" not in caplog.text
 
     asyncio.run(run())
 

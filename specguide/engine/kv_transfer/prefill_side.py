@@ -27,6 +27,9 @@ from specguide.request import Request
 
 _MOST_UNDER_WAY = 1024
 _BYTES_A_TOKEN = 9
+_MOST_TOKENS = 1 << 20
+"""Tokens of a prompt that can be read, at least. One that is longer than this engine takes is
+refused alone, while a message beyond the link's limit closes the connection for all requests."""
 _SMALL_FRAME = 1 << 16
 
 
@@ -58,7 +61,8 @@ class PrefillSide:
         self._format = format_of(engine.config, engine.caches)
         self._news: deque[_Asked | _Forgotten] = deque()
         self._asked: dict[Request, _Asked] = {}
-        longest = _BYTES_A_TOKEN * engine.config.max_model_len + _SMALL_FRAME
+        num_tokens = max(engine.config.max_model_len, _MOST_TOKENS)
+        longest = _BYTES_A_TOKEN * num_tokens + _SMALL_FRAME
         address = engine.config.transfer.kv_transfer_address
         self._link = Link(address, self._take, listens=True, max_frame_bytes=longest)
 
