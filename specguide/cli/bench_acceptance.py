@@ -86,7 +86,7 @@ def acceptance(
         typer.echo(f"{output} has {num_kept} of {len(wanted)} settings already", err=True)
     make = partial(LLM, model, **asdict(engine))
     conditions = Conditions(make, choice.max_tokens, choice.max_whitespace, heads)
-    found = _told(measure(wanted, tasks, conditions, records), len(wanted), asked, output)
+    found = _reported(measure(wanted, tasks, conditions, records), len(wanted), asked, output)
     if any(record["invalid"] for record in found if record["drafter"] != UNGUIDED):
         raise typer.Exit(1)
 
@@ -182,7 +182,7 @@ def _asked(
     }
 
 
-def _told(
+def _reported(
     figures: Iterator[dict[str, Any]], num_wanted: int, asked: dict[str, Any], folder: Path
 ) -> list[dict[str, Any]]:
     """All figures, which are written out at the end; where the run is interrupted, those so far."""
@@ -191,13 +191,13 @@ def _told(
         found.extend(figures)
     finally:
         if found:
-            _tell(found, asked, folder)
+            _report(found, asked, folder)
         if len(found) < num_wanted:
             typer.echo(f"{len(found)} of {num_wanted} settings are measured", err=True)
     return found
 
 
-def _tell(found: list[dict[str, Any]], asked: dict[str, Any], folder: Path) -> None:
+def _report(found: list[dict[str, Any]], asked: dict[str, Any], folder: Path) -> None:
     """Write JSON, tables and plots."""
     from specguide.bench import acceptance_plots, acceptance_report
     from specguide.bench.provenance import provenance

@@ -24,8 +24,8 @@ from specguide.cli.config_options import (
     Given,
     engine_config,
     flag_given,
+    in_option_names,
     takes,
-    told_in_options,
 )
 from specguide.cli.conversation import Conversation, read_line, say
 from specguide.cli.options import SAMPLING, WRITTEN, ApiKey, GuideFiles, Model, read_json
@@ -80,10 +80,10 @@ def chat(
         if url is not None
         else LocalModel(replace(engine_config(model, given), max_batch_size=1), lora)
     )
-    told = told_in_options(_SCHEMA, SAMPLING, *_OF_ENGINES) if url is None else str
+    reworded = in_option_names(_SCHEMA, SAMPLING, *_OF_ENGINES) if url is None else str
     loop = asyncio.new_event_loop()
     try:
-        _talk(Conversation(source, fields, partial(_run, loop), system, told))
+        _talk(Conversation(source, fields, partial(_run, loop), system, reworded))
     finally:
         loop.run_until_complete(source.close())
         loop.close()

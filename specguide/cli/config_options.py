@@ -112,7 +112,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     Errors that name a field name its option instead.
     """
     added = _options(sources)
-    told = told_in_options(*sources)
+    reworded = in_option_names(*sources)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
@@ -126,7 +126,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
             try:
                 command(given=given, **values)
             except SpecguideError as error:
-                error.args = (told(str(error)),)
+                error.args = (reworded(str(error)),)
                 raise
 
         parameters = [
@@ -141,7 +141,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     return decorate
 
 
-def told_in_options(*sources: ConfigOptions) -> Callable[[str], str]:
+def in_option_names(*sources: ConfigOptions) -> Callable[[str], str]:
     """A function that replaces fields of `sources` in an error's message by their options."""
     flags = _flags_by_field(_options(sources))
     return partial(_WORD.sub, lambda word: flags.get(word[0], word[0]))

@@ -38,14 +38,14 @@ class Conversation:
     fields:   the request's fields besides its messages
     messages: the messages so far; only whole turns are kept
     run:      runs a coroutine; returns False where the user stopped it
-    told:     rewrites an error's message with the names of options
+    reworded: rewrites an error's message with the names of options
     """
 
     model: ChatModel
     fields: dict[str, Any]
     run: Callable[[Any], bool]
     system: str | None = None
-    told: Callable[[str], str] = str
+    reworded: Callable[[str], str] = str
     messages: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Conversation:
                         }
                     )
         except SpecguideError as error:
-            say(f"no answer: {self.told(str(error))}")
+            say(f"no answer: {self.reworded(str(error))}")
             self.messages = before
         except KeyboardInterrupt:
             say("\nno result was given, so this turn is forgotten")

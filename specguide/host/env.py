@@ -72,6 +72,6 @@ def prefer_huge_pages() -> None:
     """Put the heaps of all processes that are started from now on into huge pages, where the system
     has them. `GLIBC_TUNABLES` may forbid it. Code that runs once per request then has fewer TLB
     misses."""
-    told = os.environ.get("GLIBC_TUNABLES", "")
-    if _HUGE_PAGES not in told:
-        os.environ["GLIBC_TUNABLES"] = f"{told}:{_HUGE_PAGES}=1".lstrip(":")
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    if _HUGE_PAGES not in tunables:
+        os.environ["GLIBC_TUNABLES"] = f"{tunables}:{_HUGE_PAGES}=1".lstrip(":")

@@ -46,26 +46,26 @@ def enforcement(schema: Any, backend: str) -> list[Enforcement]:
     """
     able = backend_spec(backend).enforced()
     with Budget(GuideConfig().max_schema_steps).counting():
-        told = set(_core_keywords(next(core_schemas(schema, able.with_guard()))))
+        of_core = set(_core_keywords(next(core_schemas(schema, able.with_guard()))))
     found = []
     for keyword, num in Counter(_keywords(schema)).items():
         name, _, which = keyword.partition(" ")
         level = able.keywords[name].level.value if name in able.keywords else None
-        found.append(Enforcement(keyword, num, _by(name, which, backend, told), level))
+        found.append(Enforcement(keyword, num, _by(name, which, backend, of_core), level))
     return found
 
 
-def _by(keyword: str, which: str, backend: str, told: set[str]) -> str:
+def _by(keyword: str, which: str, backend: str, of_core: set[str]) -> str:
     if keyword in _STRUCTURE:
         return "the schema's own structure"
     if keyword == "format":
         asked = f"a pattern of specguide's, {backend}"
         return asked if which in FORMATS else "nobody: a format of no assertion"
     if keyword == UNIQUE_ITEMS:
-        return "a guard beside the grammar" if UNIQUE_ITEMS in told else _RULES.format(backend)
+        return "a guard beside the grammar" if UNIQUE_ITEMS in of_core else _RULES.format(backend)
     if keyword not in TOPIC_OF and keyword not in _OF_IF:
         return "nobody: an annotation"
-    return backend if keyword in told else _RULES.format(backend)
+    return backend if keyword in of_core else _RULES.format(backend)
 
 
 def _core_keywords(schema: CoreSchema) -> Iterator[str]:

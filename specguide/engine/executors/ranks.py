@@ -123,7 +123,7 @@ class RanksExecutor:
             _hear(followers, _LOAD_TIMEOUT_S)
         except BaseException as cause:
             if isinstance(cause, Exception) and not isinstance(cause, UserError):
-                words = _told(followers, cause, timeout_s)
+                words = _in_words(followers, cause, timeout_s)
                 _kill(followers)
                 raise EngineError(f"the ranks could not start: {words}") from cause
             _kill(followers)
@@ -209,7 +209,7 @@ class RanksExecutor:
         try:
             return call()
         except BaseException as cause:
-            self._stop(EngineError(_told(self._followers, cause, self._timeout_s)), cause)
+            self._stop(EngineError(_in_words(self._followers, cause, self._timeout_s)), cause)
         raise AssertionError("unreachable")
 
     def _stop(self, failure: EngineError, cause: BaseException | None = None) -> None:
@@ -284,7 +284,7 @@ def _check_checkpoints(followers: list[Follower], own_plan: Plan) -> None:
             )
 
 
-def _told(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
+def _in_words(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
     """Why rank 0 failed with `cause`, in words that name the rank that is to blame."""
     if isinstance(cause, RankUnfit):
         return str(cause)

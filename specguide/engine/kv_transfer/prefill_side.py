@@ -151,10 +151,10 @@ class PrefillSide:
         for start in range(0, len(pages), step):
             block = pages[start : start + step]
             is_last = start + step >= len(pages)
-            told = Pages(fetch.number, fetch.first + start, len(block), is_last)
+            header = Pages(fetch.number, fetch.first + start, len(block), is_last)
             with engine.forward.current():
                 contents = [cache.read_pages(block).numpy().data for cache in engine.caches]
-            self._link.send([asked.name, ENCODER.encode(told), *contents])
+            self._link.send([asked.name, ENCODER.encode(header), *contents])
         engine.pages.free(pages)
         if not pages:
             self._refuse(

@@ -176,8 +176,8 @@ class Requests:
             # The traceback refers to the engine, and the grammar cache may keep the error.
             self.end(request, error.with_traceback(None))
         except Exception as cause:  # of a library, such as the tokenizer's
-            told = f"the request could not be started: {type(cause).__name__}: {cause}"
-            self.end(request, EngineError(told))
+            words = f"the request could not be started: {type(cause).__name__}: {cause}"
+            self.end(request, EngineError(words))
 
     def _enter(self, admitted: Admitted) -> None:
         if self._transfer.holds(admitted.request):

@@ -239,21 +239,21 @@ class RemoteEngine:
             return NoText()
         return OutputText.of(self.tokenizer, ids, params)
 
-    def _deliver(self, told: wire.Delta) -> None:
-        sent = self._sent.get(told.request)
-        if sent is None or told.index not in sent.open:
+    def _deliver(self, received: wire.Delta) -> None:
+        sent = self._sent.get(received.request)
+        if sent is None or received.index not in sent.open:
             return
         try:
-            text = sent.texts[told.index]
-            for token in told.token_ids:
+            text = sent.texts[received.index]
+            for token in received.token_ids:
                 text.add(token)
-            if told.end is not None:
+            if received.end is not None:
                 text.end()
-            self._put(told.request, sent, delta_of(told, text.take()))
+            self._put(received.request, sent, delta_of(received, text.take()))
         except Exception as cause:  # of the tokenizer; it ends only this request
-            self._cancel(told.request)
+            self._cancel(received.request)
             self._end(
-                told.request,
+                received.request,
                 "error",
                 RequestError(f"the output cannot be decoded to text: {cause}"),
             )

@@ -48,22 +48,22 @@ def params_text(params: SamplingParams) -> str:
             param="return_spans",
         )
     values = {field.name: getattr(params, field.name) for field in fields(params)}
-    told = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
-    for name in told.keys() & _PARTS.keys():
-        part = vars(told[name]).items()
-        told[name] = {key: one for key, one in part if key[0] != "_" and key not in _OF_FRONTS}
-    return json.dumps(told)
+    given = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
+    for name in given.keys() & _PARTS.keys():
+        part = vars(given[name]).items()
+        given[name] = {key: one for key, one in part if key[0] != "_" and key not in _OF_FRONTS}
+    return json.dumps(given)
 
 
 def params_of(text: str) -> SamplingParams:
     """The sampling parameters in a text of `params_text`. Raises UserError where they are wrong."""
     try:
-        told: dict[str, Any] = json.loads(text)
-        for name in told.keys() & _PARTS.keys():
-            told[name] = _PARTS[name](**told[name])
+        given: dict[str, Any] = json.loads(text)
+        for name in given.keys() & _PARTS.keys():
+            given[name] = _PARTS[name](**given[name])
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidParams(f"the message holds no valid SamplingParams: {error}") from None
-    return SamplingParams.from_dict(told)
+    return SamplingParams.from_dict(given)
 
 
 def error_data(error: SpecguideError) -> wire.ErrorData:
@@ -98,20 +98,20 @@ def wire_delta(request: int, delta: RequestDelta) -> wire.Delta:
     )
 
 
-def delta_of(told: wire.Delta, text: str) -> RequestDelta:
+def delta_of(received: wire.Delta, text: str) -> RequestDelta:
     """The delta of a message. text: further text, which the front has made"""
-    if told.end is None and told.details is None:  # true for nearly all deltas
-        return RequestDelta(told.text + text, tuple(told.token_ids), index=told.index)
-    end = told.end
-    details = told.details or wire.Details()
+    if received.end is None and received.details is None:  # true for nearly all deltas
+        return RequestDelta(received.text + text, tuple(received.token_ids), index=received.index)
+    end = received.end
+    details = received.details or wire.Details()
     return RequestDelta(
-        told.text + text,
-        tuple(told.token_ids),
+        received.text + text,
+        tuple(received.token_ids),
         finish_reason=end.finish_reason if end else None,
         stop_reason=end.stop_reason if end else None,
         error=error_of(end.error) if end and end.error else None,
         metrics=end.metrics if end else None,
-        index=told.index,
+        index=received.index,
         logprobs=_frozen(details.logprobs),
         prompt_logprobs=_frozen(details.prompt_logprobs),
         iterations=_frozen(details.iterations),
