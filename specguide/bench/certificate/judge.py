@@ -28,7 +28,7 @@ checks."""
 _VALUES = ("const", "enum", "default", "examples")
 _NO_NAME = "\uffff no name"
 _GROWS = ("maxItems", "maxProperties", "additionalProperties", "additionalItems", "items")
-"""Keywords whose errors can never be mended by more members or items."""
+"""Keywords whose errors remain, whatever members or items follow."""
 _BY_MORE = ("then", "else", "if", "unevaluatedProperties", "unevaluatedItems")
 """Keywords in an error's path whose result more members may change."""
 

@@ -2,9 +2,9 @@
 validator.
 
 A 1 bit is wrong if no valid text continues so: JSON does not allow it, the validator has an error
-that no continuation mends, the grammar reaches a dead end, or the text in which it ends is not an
-instance. A 0 bit is wrong if an instance continues so in a canonical spelling, and the grammar
-accepts its keys in no other order. A bit for which neither is proven is undecided.
+that remains in every continuation, the grammar reaches a dead end, or the text in which it ends is
+not an instance. A 0 bit is wrong if an instance continues so in a canonical spelling, and the
+grammar accepts its keys in no other order. A bit for which neither is proven is undecided.
 """
 
 from __future__ import annotations
