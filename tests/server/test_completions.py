@@ -15,7 +15,7 @@ from specguide.engine.serving.stream import Mailbox
 from specguide.errors import QueueFull
 from specguide.params import SamplingParams
 from specguide.server.apis.api import rendered, stream_objects
-from specguide.server.apis.completion_choices import Choice
+from specguide.server.apis.completion_choices import Choice, TextScores
 from specguide.server.apis.completions import CompletionRenderer
 from specguide.server.bodies.requests import CompletionRequest
 from specguide.server.http.errors import ApiError
@@ -86,11 +86,11 @@ def test_offsets_are_places_in_the_text(http):
 def test_offsets_do_not_depend_on_how_tokens_come(size):
     spelled = [b"a", "é".encode()[:1], "é".encode()[1:], b"<|x|>", b"\xe2", b" b", b"c"]
     scores = [Score(i, one, -1.0, 1, (), one == b"<|x|>") for i, one in enumerate(spelled)]
-    choice = Choice(0, has_scores=True)
+    choice = Choice(0, scores=TextScores())
     choice.echo("<|x|>", (scores[3],))
     for begin in range(0, len(scores), size):
         choice.add("", scores[begin : begin + size])
-    assert choice.scores["text_offset"] == [0, 5, 6, 6, 7, 7, 8, 10]
+    assert choice.scores.columns["text_offset"] == [0, 5, 6, 6, 7, 7, 8, 10]
 
 
 def test_scores_of_the_prompt_are_those_of_an_output(http, server):
@@ -243,6 +243,6 @@ def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
 def test_of_rivals_with_equal_texts_the_likeliest_is_told():
     """By the greatest of a place evaluations tell whether its token is what the model would say."""
     rivals = Score(1, b"\xa8", -0.5, 1), Score(2, b"e", -1.5, 2)
-    choice = Choice(0, has_scores=True)
+    choice = Choice(0, scores=TextScores())
     choice.echo("", [Score(3, b"\xa9", -4.0, 7, rivals)])
     assert choice.whole(0)["logprobs"]["top_logprobs"] == [{"\ufffd": -0.5, "e": -1.5}]

@@ -13,8 +13,11 @@ from specguide.server.apis.api import JsonObject
 from specguide.server.apis.returned_ids import ReturnedIds
 from specguide.server.tasks.events import Score
 
+Columns = dict[str, list[Any]]
+"""The scores of tokens as OpenAI's older API has them, in lists."""
 
-def _no_scores() -> dict[str, list[Any]]:
+
+def _no_columns() -> Columns:
     return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
 
 
@@ -23,34 +26,88 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 
 @dataclass
+class TextScores:
+    """The scores of a text's tokens.
+
+    names_ids: tokens are named by their ids instead of their texts
+    is_kept:   they are kept until the end, since the answer is not streamed
+    columns:   those that are kept
+    offset:    characters of the text that the scored tokens have spelled
+    """
+
+    names_ids: bool = False
+    is_kept: bool = True
+    columns: Columns = field(default_factory=_no_columns)
+    offset: int = 0
+    _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
+
+    def more(self, scores: Sequence[Score], prompt: str = "") -> Columns | None:
+        """The columns of the text's next tokens; None if there are none. prompt: the text, if it is
+        a prompt, in which special tokens may be spelled out"""
+        if not scores:
+            return None
+        columns = _no_columns()
+        for score in scores:
+            rivals = None if score.logprob is None else self._by_name(score)
+            columns["text_offset"].append(self._pass(score, prompt))
+            columns["tokens"].append(score.name(as_id=self.names_ids))
+            columns["token_logprobs"].append(score.logprob)
+            columns["top_logprobs"].append(rivals)
+        if self.is_kept:
+            for name, values in columns.items():
+                self.columns[name] += values
+        return columns
+
+    def end_prompt(self, num_chars: int) -> None:
+        """Go on behind a prompt of so many characters."""
+        self.offset, self._decoder = num_chars, _decoder()
+
+    def _pass(self, score: Score, prompt: str) -> int:
+        """The position in the text where the next token begins, which may lie beyond the text so
+        far: deltas may have any number of tokens."""
+        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # begins inside a character
+        if not is_inside:
+            self.offset += len(self._decoder.decode(b"", final=True))
+        begin = self.offset
+        if not score.is_special:
+            self.offset += len(self._decoder.decode(score.spelled))
+        elif prompt.startswith(score.text, begin):
+            self.offset += len(score.text)
+        return begin
+
+    def _by_name(self, score: Score) -> dict[str, float | None]:
+        """The log-probabilities at one position, by text. Of tokens with equal texts, such as parts
+        of characters, the likeliest one's is kept: clients compare it with that of the token
+        itself."""
+        logprobs: dict[str, float | None] = {}
+        for one in (*score.rivals, score):
+            logprobs.setdefault(one.name(as_id=self.names_ids), one.logprob)
+        return logprobs
+
+
+@dataclass
 class Choice:
     """One sample of one prompt.
 
-    has_scores:      log-probabilities are returned
-    names_ids:       scored tokens are named by their ids instead of their texts
-    keeps_scores:    scores are kept until the end, since the answer is not streamed
+    is_streamed:     spans are not kept until the end
+    scores:          None: not asked for
     prompt_logprobs: as in vLLM; None: not asked for
     spans:           None: not asked for
     ids:             token ids of the sample and its prompt
-    offset:          characters of the text that its scored tokens have spelled
     total_logprob:   sum over its output tokens, of which there are num_scored
     """
 
     index: int
-    has_scores: bool
     ids: ReturnedIds = field(default_factory=ReturnedIds)
-    keeps_scores: bool = True
-    names_ids: bool = False
+    is_streamed: bool = False
     text: str = ""
     finish_reason: str | None = None
     stop_reason: str | int | None = None
-    scores: dict[str, list[Any]] = field(default_factory=_no_scores)
+    scores: TextScores | None = None
     prompt_logprobs: list[JsonObject | None] | None = None
     total_logprob: float = 0.0
     num_scored: int = 0
     spans: list[JsonObject] | None = None
-    offset: int = 0
-    _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
 
     @property
     def mean_logprob(self) -> float:
@@ -65,7 +122,8 @@ class Choice:
     def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
         """Take its prompt; returns a chunk's choice."""
         choice = self._grow(prompt, scores, prompt)
-        self.offset, self._decoder = len(prompt), _decoder()
+        if self.scores is not None:
+            self.scores.end_prompt(len(prompt))
         return choice
 
     def add(self, text: str, scores: Sequence[Score]) -> JsonObject:
@@ -76,7 +134,7 @@ class Choice:
 
     def spanned(self, spans: list[JsonObject]) -> JsonObject:
         """Take the spans of its tokens; returns a chunk's choice."""
-        if self.spans is not None and self.keeps_scores:
+        if self.spans is not None and not self.is_streamed:
             self.spans += spans
         return {**self._grow("", ()), "spans": spans}
 
@@ -96,58 +154,15 @@ class Choice:
             "index": index,
             "text": self.text,
             **self._why(),
-            "logprobs": self.scores if self.has_scores else None,
+            "logprobs": None if self.scores is None else self.scores.columns,
             **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
             **({} if self.spans is None else {"spans": self.spans}),
             **self.ids.rest(),
         }
 
     def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> JsonObject:
-        """prompt: the text, if it is a prompt, in which special tokens may be spelled out"""
-        offsets = [self._pass(score, prompt) for score in scores]
-        more = None
-        if scores and self.has_scores:
-            more = _score_columns(offsets, scores, as_id=self.names_ids)
+        """prompt: see TextScores.more"""
+        more = None if self.scores is None else self.scores.more(scores, prompt)
         self.text += text
-        if more and self.keeps_scores:
-            for name, values in more.items():
-                self.scores[name] += values
         choice = {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
         return choice | self.ids.more()
-
-    def _pass(self, score: Score, prompt: str) -> int:
-        """The position in the text where the next token begins, which may lie beyond the text so
-        far: deltas may have any number of tokens."""
-        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # begins inside a character
-        if not is_inside:
-            self.offset += len(self._decoder.decode(b"", final=True))
-        begin = self.offset
-        if not score.is_special:
-            self.offset += len(self._decoder.decode(score.spelled))
-        elif prompt.startswith(score.text, begin):
-            self.offset += len(score.text)
-        return begin
-
-
-def _score_columns(
-    offsets: Sequence[int], scores: Sequence[Score], *, as_id: bool
-) -> dict[str, list[Any]]:
-    """offsets: characters of the text before each token; as_id: as in Score.name"""
-    columns = _no_scores()
-    for offset, score in zip(offsets, scores, strict=True):
-        columns["text_offset"].append(offset)
-        columns["tokens"].append(score.name(as_id=as_id))
-        columns["token_logprobs"].append(score.logprob)
-        columns["top_logprobs"].append(
-            None if score.logprob is None else _by_name(score, as_id=as_id)
-        )
-    return columns
-
-
-def _by_name(score: Score, *, as_id: bool) -> dict[str, float | None]:
-    """The log-probabilities at one position, by text. Of tokens with equal texts, such as parts of
-    characters, the likeliest one's is kept: clients compare it with that of the token itself."""
-    logprobs: dict[str, float | None] = {}
-    for one in (*score.rivals, score):
-        logprobs.setdefault(one.name(as_id=as_id), one.logprob)
-    return logprobs

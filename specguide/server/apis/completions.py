@@ -11,7 +11,7 @@ import msgspec
 from specguide.errors import InvalidParams
 from specguide.params.rules import MAX_SAMPLES
 from specguide.server.apis.api import Api, JsonObject, Renderer
-from specguide.server.apis.completion_choices import Choice
+from specguide.server.apis.completion_choices import Choice, TextScores
 from specguide.server.apis.openai_objects import (
     ChunkUsage,
     prompt_logprobs,
@@ -157,12 +157,13 @@ class CompletionRenderer(Renderer[CompletionRequest]):
     def _choice(self, index: int) -> Choice:
         body = self.body
         prompt_ids = self.task.prompts[index // self.task.params.n]
+        names_ids, is_streamed = bool(body.return_tokens_as_token_ids), bool(body.stream)
+        scores = TextScores(names_ids, is_kept=not is_streamed)
         return Choice(
             index,
-            body.logprobs is not None,
-            ReturnedIds(bool(body.return_token_ids), bool(body.stream), prompt_ids),
-            keeps_scores=not body.stream,
-            names_ids=bool(body.return_tokens_as_token_ids),
+            ReturnedIds(bool(body.return_token_ids), is_streamed, prompt_ids),
+            is_streamed=is_streamed,
+            scores=None if body.logprobs is None else scores,
             spans=[] if body.return_spans else None,
         )
 
