@@ -31,8 +31,8 @@ ADJUSTMENTS = {
 
 
 def told(out):
-    """What must agree; a request that failed keeps what was output before the iteration that
-    failed."""
+    """The parts of an output that must agree. A failed request keeps its output up to the iteration
+    that failed."""
     return "failed" if out.error else (out.token_ids, out.finish_reason)
 
 

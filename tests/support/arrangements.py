@@ -22,7 +22,7 @@ def make_arranged(folders, *, guided_drafts: bool = True, **options) -> LLM:
 
 
 def generate(llm: LLM, prompts, params):
-    """Outputs that must agree, and what was accepted in how many iterations."""
+    """Outputs, which must agree, and histograms of accepted drafts."""
     outs = llm.generate(prompts, params)
     llm._engine.check_integrity()
     counters = llm.stats().grammar

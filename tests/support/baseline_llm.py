@@ -1,4 +1,4 @@
-"""An LLM of other parts than the engine's own."""
+"""An LLM with the parts of a baseline instead of the engine's own."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from specguide.engine.serving.remote_engine import RemoteEngine
 
 
 class CoreThread:
-    """control: as a supervisor has it"""
+    """A core's loop in a thread. control: the supervisor's end of its pipe"""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class CoreThread:
         self._thread.start()
 
     def front(self, name: str = "front") -> RemoteEngine:
-        """One more; on a running event loop."""
+        """A new front. Needs a running event loop."""
         facts = facts_of_core(self.engine, self.fronts.max_unfinished)
         front = RemoteEngine(facts, self.engine.tokenizer, name)
         front.connect(self.address)

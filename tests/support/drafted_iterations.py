@@ -23,8 +23,8 @@ def iterations_of(llm, prompts, params):
 
 
 def check(iterations, token_ids, metrics):
-    """The tokens are the accepted drafts and the golden token, which is no draft that was
-    rejected."""
+    """Check that the tokens are the accepted drafts and the golden token, and that the golden token
+    is no rejected draft."""
     assert tuple(token for one in iterations for token in one.tokens) == tuple(token_ids)
     for one in iterations:
         accepted, rejected = one.drafts[: one.num_accepted], one.drafts[one.num_accepted :]

@@ -1,4 +1,4 @@
-"""Engines on a CPU whose iterations are filled up to a few sizes, as a GPU's are."""
+"""Engines on a CPU whose iterations are padded to a few sizes, as on a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specguide.speculation.graphs import EagerIterations
 
 @contextmanager
 def filled_up() -> Iterator[None]:
-    """Those made inside of it."""
+    """A context; engines that are made inside it pad their iterations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sized_iterations, "runner_for", lambda grammar, options: EagerIterations())
         yield

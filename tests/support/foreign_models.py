@@ -1,5 +1,5 @@
-"""Architectures of transformers that no family here implements: which the fallback runs, and which
-it refuses."""
+"""Architectures of transformers that no family here implements: those that the fallback runs, and
+those that it refuses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RUN: dict[str, dict[str, Any]] = {
     "StableLm": {},
     "Starcoder2": {"sliding_window": 7},
 }
-"""By the name before `ForCausalLM`: settings beside SETTINGS."""
+"""Settings in addition to SETTINGS, by the name before `ForCausalLM`."""
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "Bloom": ({}, "does not attend through transformers' attention interface"),
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "a mixture of experts is not supported",
     ),
 }
-"""The same, and what the refusal says."""
+"""The same, with words of the refusal."""
 
 
 def foreign_model(name: str, **settings: Any) -> PreTrainedModel:
@@ -82,7 +82,7 @@ def foreign_model(name: str, **settings: Any) -> PreTrainedModel:
 
 
 def save_foreign(name: str, folder: Path, **settings: Any) -> PreTrainedModel:
-    """The same, with its folder."""
+    """The same model, and its folder."""
     model = foreign_model(name, **settings)
     model.save_pretrained(folder)
     return model

@@ -19,12 +19,13 @@ FP32 = dict(device="cuda", dtype="float32")
 
 
 def seeds(num: int) -> range:
-    """Seeds of as many random cases; of fewer where kernels are interpreted, which takes longer."""
+    """Seeds of so many random cases, or of fewer if kernels are interpreted, which takes longer."""
     return range(max(1, num // 3) if IS_INTERPRETED else num)
 
 
 def to_device(thing: Any) -> Any:
-    """A tensor, None, or a dataclass or named tuple of such, on the device, with its strides."""
+    """A copy on the device of a tensor, None, or a dataclass or named tuple of these; strides are
+    kept."""
     if isinstance(thing, torch.Tensor):
         copy = torch.empty_strided(thing.shape, thing.stride(), dtype=thing.dtype, device=DEVICE)
         return copy.copy_(thing)
@@ -38,8 +39,8 @@ def to_device(thing: Any) -> Any:
 
 
 def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """A graph of one call, and what a replay of it fills. The call is warmed up first, as a capture
-    needs."""
+    """A graph of one call, and the result that each replay fills. The call is warmed up first, as a
+    capture requires."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -52,12 +53,12 @@ def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
 
 
 def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
-    """What a device has found, of the same dtype."""
+    """Compare a result of the device with the expected one of the same dtype."""
     torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
 
 
 def check_replays(call: Callable[[], torch.Tensor]) -> None:
-    """Each of many replays of its graph gives what the call itself gives."""
+    """Check that each of many replays of the call's graph gives the result of the call itself."""
     expected = call()
     graph, output = captured(call)
     for _ in range(20):
@@ -67,7 +68,8 @@ def check_replays(call: Callable[[], torch.Tensor]) -> None:
 
 
 def check_warm_up(llm: LLM) -> None:
-    """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
+    """Check that batches of up to 6 requests need only graphs that a warm-up has captured. Closes
+    `llm`."""
     llm.warm_up()
     graphs = llm._engine._executor.step._sized.runner._captured
     captured = set(map(id, graphs.values()))
@@ -78,7 +80,7 @@ def check_warm_up(llm: LLM) -> None:
 
 
 def kinds_captured(llm: LLM) -> set[SamplingKind]:
-    """The kinds of sampling that the graphs captured so far are of."""
+    """The kinds of sampling of the graphs that were captured so far."""
     return {
         part
         for key, graph in llm._engine._executor.step._sized.runner._captured.items()

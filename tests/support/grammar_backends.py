@@ -1,16 +1,16 @@
-"""Which grammar backends a test runs over: one may compile some kinds of guides alone, and may have
-no native interface."""
+"""The grammar backends with which a test runs: some compile only some kinds of guides, and some
+have no native interface."""
 
 from __future__ import annotations
 
 from specguide.guided.backends import backend_names, backend_spec
 
 PYTHON_ALONE: tuple[str, ...] = ()
-"""Those without a native interface. A new one is entered here."""
+"""Backends without a native interface. New ones must be added here."""
 
 
 def ways(name: str) -> tuple[str, ...]:
-    """How a backend is driven."""
+    """The interfaces of a backend."""
     return ("python",) if name in PYTHON_ALONE else ("native", "python")
 
 
@@ -20,6 +20,6 @@ def _is_whole(name: str) -> bool:
 
 
 WHOLE = tuple(name for name in backend_names() if _is_whole(name) and "native" in ways(name))
-"""Those that compile every kind of guide, natively too."""
+"""Backends that compile every kind of guide and have a native interface."""
 KINDS = [f"{name}-{how}" for name in backend_names() for how in ways(name)]
-"""All of them, in each way."""
+"""All backends, with each of their interfaces."""

@@ -12,7 +12,7 @@ from specguide import native
 
 
 class Payload:
-    """Can be referred to weakly."""
+    """An object that weak references can refer to."""
 
 
 def wait_until_gone(alive: Callable[[], object]) -> None:

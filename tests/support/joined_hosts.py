@@ -21,7 +21,7 @@ def free_address() -> str:
 
 @contextmanager
 def joining(address: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """The other host, with `variables` in its environment."""
+    """A process that stands for the other host, with `variables` in its environment."""
     process = subprocess.Popen(
         [sys.executable, "-m", "specguide", "join", address],
         env={**os.environ, **variables},

@@ -1,4 +1,4 @@
-"""Matchers that fail, refuse or sleep, and what must hold for the requests beside them."""
+"""Matchers that fail, refuse or sleep, and checks that other requests are not affected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScriptedMatcher:
 
 
 class Scripted:
-    """Stands for a compiled grammar whose matchers misbehave."""
+    """A compiled grammar whose matchers misbehave."""
 
     def __init__(self, action: str, at: int) -> None:
         self.action, self.at = action, at
@@ -56,7 +56,7 @@ class Scripted:
 
 
 def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
-    """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
+    """Run requests beside one with this grammar, the misfit. Returns their outputs and the
     misfit."""
     engine = llm._engine
     future = GrammarFuture()
@@ -72,8 +72,8 @@ def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
 
 
 def check_a_failing_matcher(llm: LLM, action: str, words: str) -> str:
-    """Beside a request whose matcher fails after 5 tokens the others are as they are alone; returns
-    its error and closes `llm`."""
+    """Check that requests give the same outputs beside one whose matcher fails after 5 tokens.
+    Returns its error; closes `llm`."""
     prompts, params = cases(4, 6)
     alone = llm.generate(prompts, params)
     outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
@@ -89,9 +89,9 @@ HOLDING = GuideConfig(deadline_us=2000)
 
 
 def check_a_sleeping_matcher(llm: LLM, at: int = 3, prompts=("ab", "ab"), times: int = 1):
-    """Beside a request whose matcher sleeps from its fill `at` on the others are as they are alone,
-    and it is held; returns their outputs and that request, and closes `llm`, which has the deadline
-    of HOLDING."""
+    """Check that requests give the same outputs beside one whose matcher sleeps from its fill `at`
+    on, and that this one is held. Returns the outputs and that request; closes `llm`, which must
+    have the deadline of HOLDING."""
     params = [SamplingParams(max_tokens=60, ignore_eos=True)] * len(prompts)
     alone = llm.generate(prompts, params)
     for _ in range(times):

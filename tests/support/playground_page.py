@@ -16,7 +16,7 @@ PICTURE = Path(__file__).parents[2] / "docs" / "playground.png"
 
 
 def why_no_browser() -> str | None:
-    """None where there is one."""
+    """Why there is no Chromium here; None if there is one."""
     try:
         import playwright.sync_api  # noqa: F401
     except ImportError:

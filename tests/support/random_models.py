@@ -13,7 +13,8 @@ LENGTH, VOCAB_SIZE = 60, 97
 
 
 def _family(name: str, config: str | None = None) -> tuple[Any, Any]:
-    """Configuration and model. config: name of the former where it has another one"""
+    """The classes of configuration and model. config: name of the configuration's class, if it
+    differs from the model's"""
     model = getattr(transformers, f"{name}ForCausalLM")
     return getattr(transformers, config or f"{name}Config"), model
 

@@ -18,7 +18,8 @@ from specguide.engine.setup.facts import resolved
 from specguide.parallel import CollectiveFailed
 
 _PATIENCE_S = 4
-"""With a thread that may hang in a sum that the others never come to; the process ends it."""
+"""Longest wait for a thread, seconds. It may hang in a sum that other ranks never reach, and then
+it ends with the process."""
 
 
 class ThreadFollower(Follower):

@@ -1,4 +1,4 @@
-"""Outputs read in stretches, and what they say."""
+"""Outputs that are read piece by piece, and their events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.server.tasks.events import Said
 
 
 def no_token(_: str) -> None:
-    """All marks are text."""
+    """The special token of a mark: none, so that all marks are text."""
 
 
 def form_of(
@@ -27,12 +27,12 @@ def form_of(
 
 
 def cut(data: bytes, size: int) -> list[bytes]:
-    """In stretches of a size."""
+    """The data in pieces of a size."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def events_of(form: OutputForm, stretches: Iterable[bytes]) -> list[Said]:
-    """What an output says, and then its end."""
+    """All events of an output, up to its end."""
     reader, said = OutputReader(form), SaidPieces(tells_reasoning=True)
     events = [event for one in stretches for event in said.take(reader.feed(one))]
     return events + said.take(reader.finish()) + said.finish()

@@ -41,13 +41,14 @@ def outputs(llm: LLM) -> list[tuple[int, ...]]:
 
 
 def plain_outputs() -> list[tuple[int, ...]]:
-    """Those of the shipped target in one process, without drafts: no way to run it gives others."""
+    """The outputs of the shipped target in one process without drafts, which all other ways to run
+    it must give too."""
     config = EngineConfig(spec=None, guide=PATIENT, max_model_len=256, dtype="float32")
     return outputs(LLM.around(Engine(config)))
 
 
 def failure(llm: LLM, params: SamplingParams = FOUR_TOKENS) -> str:
-    """What a request ends with when the engine fails."""
+    """The message with which a request ends when the engine fails."""
     error = llm.generate(["abc"], params)[0].error
     assert isinstance(error, EngineError)
     return str(error)

@@ -1,4 +1,4 @@
-"""Owns `specguide serve` in processes of its own, small, of which none is left behind."""
+"""Owns a small `specguide serve` in processes of its own, all of which are gone at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Service(ServiceProcess):
 
 @contextlib.contextmanager
 def serving(*options: str, command: tuple[str, ...] = COMMAND) -> Iterator[Service]:
-    """Ready; when this is left, no process of it is."""
+    """A context with a service that is ready. Behind it none of its processes is left."""
     service = Service(*options, command=command)
     family: set[int] = set()
     try:

@@ -42,7 +42,8 @@ def request(
     token: int | None = None,
     **params,
 ) -> Request:
-    """Each of its own tokens, so that none finds another's pages, unless `token` says otherwise."""
+    """A request with a prompt of its own token, so that it does not find the pages of others,
+    unless `token` is given."""
     prompt = [100 + number if token is None else token] * prompt_len
     spec = RequestSpec(
         number, prompt, SamplingParams(**params), priority=priority, arrival_s=arrival_s

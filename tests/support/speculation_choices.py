@@ -1,4 +1,4 @@
-"""What requests may choose of speculation, and whether an output shows it."""
+"""Choices of speculation that requests may make, and a check of outputs against them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _at_most(number: int | None, most: int) -> int | None:
 
 
 def check_choice(out, choice: Speculation | None, layout: DraftLayout) -> None:
-    """Nothing was drafted beyond the request's limits."""
+    """Check that nothing was drafted beyond the request's limits."""
     chosen = layout.within(choice or Speculation())
     assert all(len(iteration.drafts) <= chosen.num_drafts for iteration in out.iterations)
     assert all(not count for count in out.metrics.accepted_histogram[chosen.num_drafts + 1 :])

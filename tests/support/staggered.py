@@ -1,4 +1,5 @@
-"""Requests that come while others decode, so that chunks of their prompts are computed beside."""
+"""Requests that come while others decode, so that chunks of their prompts are computed in the same
+iterations."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ SPECS: dict[str, SpecConfig | None] = {
 
 
 def asked(num: int) -> list[tuple[str, SamplingParams]]:
-    """Prompts of unequal length, a short one among them, and what is asked of each."""
+    """Prompts of different lengths, among them a short one, with their parameters."""
     guides = [
         None,
         Guide(json_schema=_SCHEMA),
@@ -60,20 +61,21 @@ def asked(num: int) -> list[tuple[str, SamplingParams]]:
 
 @dataclass
 class Watch:
-    """The batches that an engine has run: chunks beside, and requests that started there."""
+    """Counts over the batches of an engine. chunks: prompt tokens of each mixed batch; num_starts:
+    requests that began to decode"""
 
     chunks: list[int] = field(default_factory=list)
     num_starts: int = 0
 
     def note(self, batch: Batch) -> None:
-        """One more."""
+        """Take one more batch."""
         self.num_starts += len(batch.starts)
         if batch.piggyback.chunks:
             self.chunks.append(batch.piggyback.num_tokens)
 
 
 def engine_of(spec: SpecConfig | None, **options: Any) -> tuple[Engine, Watch]:
-    """An engine of the shipped model, and what is seen of its batches."""
+    """An engine of the shipped model, and counts over its batches."""
     options = {"max_batch_size": 4, "max_model_len": 256, "guide": PATIENT} | options
     options = {"cache": CacheConfig(page_size=4, num_pages=300)} | options
     engine, watch = Engine(EngineConfig(spec=spec, **options)), Watch()
@@ -92,7 +94,7 @@ def engine_of(spec: SpecConfig | None, **options: Any) -> tuple[Engine, Watch]:
 def run(
     engine: Engine, requests: Sequence[tuple[str, SamplingParams]], steps_between: int = 2
 ) -> list[Request]:
-    """All of them, each added some iterations after the one before."""
+    """Run all requests to their end, each added some iterations after the one before."""
     added = []
     for text, params in requests:
         added.append(engine.add(engine.prompt_ids(text), params))
@@ -105,7 +107,7 @@ def run(
 
 
 def told(request: Request) -> tuple[Any, ...]:
-    """What a caller reads, but for times."""
+    """Everything that a caller reads of a request, except times."""
     logprobs = [{token: one.rank for token, one in entry.items()} for entry in request.logprobs]
     return (
         request.output_ids,

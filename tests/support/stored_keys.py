@@ -1,4 +1,4 @@
-"""Keys that a draft head stores, whatever else is wanted of a pass."""
+"""A check of the keys that a draft head stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from specguide.models import Eagle3Head, MtpHead
 
 @torch.inference_mode()
 def check_keys(head: Eagle3Head | MtpHead) -> None:
-    """Those that are stored without the rest of a pass, and those of a pass with some outputs."""
+    """Check that the keys are the same if only keys are stored, if the pass has some outputs, and
+    if it has all."""
     generator = torch.Generator().manual_seed(3)
     vocab_size = head.embedding.weight.shape[0]
     ids = torch.randint(0, vocab_size, (12,), generator=generator)

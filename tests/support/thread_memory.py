@@ -1,4 +1,4 @@
-"""Memory that ranks share which are threads of the test's process."""
+"""Shared memory of ranks that are threads of the test's process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ThreadMemory:
         return OneRanksMemory(self, rank)
 
     def allocate(self, rank: int, index: int, num_bytes: int) -> list[Tensor]:
-        """Each rank's."""
+        """Allocate memory for a rank; returns the memory of all ranks."""
         self._given[index, rank] = torch.zeros(num_bytes, dtype=torch.uint8)
         self._barrier.wait(60)
         return [self._given[index, other] for other in range(self.size)]
@@ -48,7 +48,7 @@ class OneRanksMemory:
 
 
 def put_in(patch: pytest.MonkeyPatch, num_ranks: int = 2) -> None:
-    """The ranks of the next engine share memory, as they do on GPUs."""
+    """Let the ranks of the next engine share memory, as on GPUs."""
     memory = ThreadMemory(num_ranks)
 
     def collectives(group: object) -> GlooCollectives:

@@ -22,8 +22,8 @@ def by_iteration(spans: Sequence[Span], name: str) -> dict[int, list[Span]]:
 
 
 def check_iterations(spans: Sequence[Span], num_draft_tokens: int) -> None:
-    """Each iteration has its forward spans without a gap between them, and K + 1 callbacks on both
-    of their tracks."""
+    """Check that each iteration has its forward spans without gaps, and K + 1 callbacks on both of
+    their tracks."""
     course = ["prepare", "target forward", "wait rows", "verify"]
     for node in range(1, num_draft_tokens + 1):
         course += [f"draft {node}", "wait rows", f"choose {node}"]

@@ -50,7 +50,8 @@ def byte_level() -> Backend:
 
 
 def sentencepiece_bpe() -> Backend:
-    """As Llama 2 and Mistral have it: spaces written as ▁, unknown characters as byte tokens."""
+    """A tokenizer like that of Llama 2 and Mistral: it writes spaces as ▁ and unknown characters as
+    byte tokens."""
     trained = Backend(models.BPE())
     trained.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -97,8 +98,8 @@ def metaspace() -> Backend:
 
 
 def metaspace_bpe() -> Backend:
-    """As `transformers` 5 makes Llama 2's anew: the first text alone begins with a ▁ that nobody
-    wrote."""
+    """Llama 2's tokenizer as `transformers` 5 rebuilds it: only the first text gets a ▁ in
+    front."""
     backend = sentencepiece_bpe()
     backend.normalizer = None
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)

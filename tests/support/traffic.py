@@ -34,13 +34,13 @@ MOST_TURNS = 5000
 MAX_MODEL_LEN = 100
 
 MATCHERS: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Matchers written in Python that are there."""
+"""The matchers written in Python that still exist."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A prompt's samples. arrival: turn; cancel: so many turns after it; compile: turns that its
-    grammar takes"""
+    """The samples of a prompt. arrival: turn in which they come; cancel: turns after the arrival
+    until they are cancelled; compile: turns that the compile of their grammar takes"""
 
     prompt_ids: tuple[int, ...]
     params: SamplingParams
@@ -51,7 +51,7 @@ class Job:
 
 
 class Watched(Alternating):
-    """Known to be there."""
+    """A matcher that is listed in MATCHERS as long as it exists."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Failing(Watched):
 
 
 class Sleepy(Watched):
-    """Is late now and then."""
+    """A matcher that is late now and then."""
 
     def fill(self, row: np.ndarray) -> None:
         if len(self.taken) % 3 == 1:
@@ -90,7 +90,7 @@ class Sleepy(Watched):
 
 
 class Late(Sleepy):
-    """Leaves a choice, whatever is adjusted."""
+    """A matcher that always allows several tokens, so that adjusted logits never forbid all."""
 
     def allowed(self) -> list[int]:
         return [] if self.is_terminated else [*range(64, 90)]
@@ -179,7 +179,7 @@ def _params(rng: random.Random, timeout: int | None) -> SamplingParams:
 
 
 def random_job(seed: int) -> Job:
-    """Any."""
+    """A random job."""
     rng = random.Random(seed)
     prompt = rng.choice(BEGINNINGS) + rng.randbytes(rng.choice([1, 9, 30]))
     if rng.random() < 0.05:
@@ -199,7 +199,7 @@ def random_job(seed: int) -> Job:
 
 
 class _Clock:
-    """Stands where the module `time` does; goes on by turns."""
+    """Replaces the module `time`; its time is counted in turns."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -210,7 +210,7 @@ class _Clock:
 
 
 class _SlowCompiler:
-    """Stands before an engine's compiler: a grammar comes `num_turns` after it was asked for."""
+    """Delays an engine's compiler: a grammar is ready `num_turns` after its request."""
 
     def __init__(self, engine: Engine, clock: _Clock) -> None:
         self._submit = engine._admission.compiler.submit
@@ -229,7 +229,7 @@ class _SlowCompiler:
         return future
 
     def release(self) -> None:
-        """Those whose turn has come."""
+        """Hand out the grammars that are due in this turn."""
         for due, compiled, future in self._pending:
             if due == self._clock.turn and future.set_running_or_notify_cancel():
                 if compiled.exception() is None:
@@ -239,8 +239,8 @@ class _SlowCompiler:
 
 
 def serve(engine: Engine, jobs: Sequence[Job]) -> list[list[Request]]:
-    """The jobs' samples, once all have ended. Each comes back exactly once, and nothing is lost in
-    between."""
+    """Run the jobs to their end; returns their samples. Checks that each comes back exactly once,
+    and that nothing is lost meanwhile."""
     clock = _Clock()
     samples = [[] for _ in jobs]
     finished = []

@@ -31,7 +31,7 @@ _LOADED = (1, 1, 0, 0, 1024)  # module, function, registers, spills, most thread
 
 
 class _Launcher:
-    """Launches nothing."""
+    """A launcher that launches nothing."""
 
     launch_cooperative_grid = False
 
@@ -62,7 +62,7 @@ class _Driver:
 
 
 def _launch_as_on_hopper() -> None:
-    """Launches ask these for what depends on the device."""
+    """Replace the functions that tell launches what depends on the device."""
     as_there = dict(
         overlap=lambda device: {"OVERLAP": True, "launch_pdl": True},
         num_multiprocessors=lambda device: _PROPERTIES["multiprocessor_count"],

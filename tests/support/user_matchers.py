@@ -8,7 +8,7 @@ EOS = 256
 
 
 class Alternating:
-    """Allows "a" and "b" in turn, and an end after six of them."""
+    """Allows "a" and "b" in turn, and the end after six tokens."""
 
     LETTERS = (64, 65)  # of the tiny model's tokenizer
 
