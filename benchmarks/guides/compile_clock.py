@@ -1,4 +1,5 @@
-"""What a compile costs: till its caller is told, and till all is there that comes behind that."""
+"""Owns the time of a compile: until its caller has the grammar, and until the work that follows is
+done."""
 
 from __future__ import annotations
 
@@ -11,16 +12,17 @@ from specguide.guided.compiling.libraries import finish
 
 
 class CompileClock:
-    """Compiles a guide as a request does, with so much room that nothing needs to be waited for.
+    """Compiles a guide as a request does, with so much room for the output that nothing else is
+    waited for.
 
-    told_ms: processor time of all threads till the grammar was there, beside which nothing else was
-             at work; a request waits for that, and then for its first row
+    told_ms: processor time of all threads until the grammar was ready; nothing else ran meanwhile.
+             A request waits for that, and then for its first row
     """
 
     def __init__(
         self, compiler: GrammarCompiler, guide: Guide, start_s: float | None = None
     ) -> None:
-        """start_s: of the processor's clock, where the guide was made behind it"""
+        """start_s: processor time at which the guide's creation began; None: it is not counted"""
         self._start_s = time.process_time() if start_s is None else start_s
         self._told_s = 0.0
         future = compiler.submit(guide)
@@ -35,6 +37,6 @@ class CompileClock:
         self._told_s = time.process_time()
 
     def whole_ms(self) -> float:
-        """Processor time till all is there, whatever this thread did meanwhile included."""
+        """Processor time until all work is done, including what this thread did meanwhile."""
         finish(self.grammar)
         return 1e3 * (time.process_time() - self._start_s)

@@ -1,4 +1,4 @@
-"""An output that is written part by part, and what its parts are made of."""
+"""Owns outputs that are written part by part, and random contents of parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specguide.guided.reading import OutputForm, Part
 
 @dataclass
 class Written:
-    """An output, as it is written.
+    """An output that is being written.
 
     form:  what is known of it before
     parts: with the bytes of each, in order
@@ -27,11 +27,11 @@ class Written:
 
     @property
     def data(self) -> bytes:
-        """All of it."""
+        """The whole output."""
         return b"".join(data for _, data in self.parts)
 
     def add(self, part: Part, data: bytes) -> None:
-        """What comes next."""
+        """Add the next bytes."""
         if not data:
             return
         if self.parts and self.parts[-1][0] == part:
@@ -40,7 +40,7 @@ class Written:
 
 
 def random_text(rng: random.Random, end: bytes) -> str:
-    """Random text in front of a mark, which is not in it before."""
+    """Random text to be followed by a mark, which does not occur earlier."""
     while True:
         text = "".join(rng.choices(WORDS, k=rng.randrange(12)))
         if (text.encode() + end).find(end) == len(text.encode()):
@@ -48,7 +48,7 @@ def random_text(rng: random.Random, end: bytes) -> str:
 
 
 def written_json(made: Written, place: Part, value: Any, rng: random.Random) -> str:
-    """Writes a value; its text."""
+    """Write a value; returns its text."""
     spaces = rng.choice((("", " "), ("",), ("", " ", "\n  ")))
     data = b""
     for part, text in json_parts(place, place.path or "", value, spaces, rng):

@@ -18,7 +18,7 @@ OF_ROUNDS = (
     "late_share",
     "guessed_share",
 )
-"""What is kept of each round of requests."""
+"""The figures that are kept of each round of requests."""
 
 
 def times_of(times: np.ndarray) -> dict[str, float]:
@@ -32,10 +32,10 @@ def times_of(times: np.ndarray) -> dict[str, float]:
 
 
 def grammar_work(before: Any, after: Any, num_timed: int, num_draft_rows: int) -> dict[str, Any]:
-    """What the executor's counters grew by; microseconds an iteration, and the share of rows for
-    drafts that were late, or guessed.
+    """How much the executor's counters have grown: microseconds per iteration, and the shares of
+    draft rows that were late or guessed.
 
-    num_draft_rows: of a request in an iteration
+    num_draft_rows: draft rows of a request in an iteration
     """
     late = after.late_draft_rows - before.late_draft_rows
     guessed = after.guessed_draft_rows - before.guessed_draft_rows
@@ -60,7 +60,7 @@ def running_median(times: np.ndarray, reach: int = 10) -> np.ndarray:
 
 
 def print_row(row: dict[str, Any]) -> None:
-    """One line of the table, and one for each round before."""
+    """Print a line of the table, and one for each earlier round."""
     print(
         f"{row['batch_size']:>5}  {row['mode']:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
         f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
@@ -83,8 +83,8 @@ def _work(row: dict[str, Any]) -> str:
 
 
 def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
-    """To the modes of one batch size that draft as the engine without guides does: how many times
-    its iteration they take, in the last round and in the first."""
+    """Add the ratio of iteration times, in the last round and in the first, to the modes of one
+    batch size that draft like the engine without guides."""
     medians = {row["mode"]: row["median_ms"] for row in rows}
     for row, kind in product(rows, ("unguided", "20 % guided", "guided")):
         form, is_kind, _ = row["mode"].rpartition(kind)

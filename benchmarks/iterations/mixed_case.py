@@ -25,14 +25,14 @@ from specguide.request import Request, RequestSpec
 MAX_LEN, PAGE_SIZE = 2048, 16
 _PAGES_EACH = MAX_LEN // PAGE_SIZE
 NUM_SPARE = 4
-"""Slots whose prompts are computed while the others decode."""
+"""Number of slots whose prompts are computed while the others decode."""
 _FIRST_TOKENS = 1 << 10
-"""Prompts are of tokens below this, which every model has."""
+"""The tokens of prompts are below this number, so that every model has them."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """One kind of iteration: requests that decode, and prompt tokens beside."""
+    """The size of an iteration: requests that decode, and prompt tokens."""
 
     num_decoding: int
     num_prompt: int
@@ -72,8 +72,8 @@ class MixedCase:
             self._run(self._prompt_alone(slot))
 
     def run(self, size: Size, num_iterations: int) -> tuple[list[float], list[Tensor]]:
-        """Milliseconds between the ends of successive iterations, all of one size, with requests
-        that start anew; and the tokens of each."""
+        """Run iterations of one size, with new requests. Returns the milliseconds between the ends
+        of successive iterations, and the tokens of each."""
         stream = self.executor.grammar.forward.torch
         pending, marks, tokens = [], [mark_of(stream)], []
         for batch in self._batches(size, num_iterations):
@@ -85,7 +85,7 @@ class MixedCase:
         return [ms_between(*pair) for pair in pairwise(marks)], tokens
 
     def leave(self) -> None:
-        """Give the executor back to whoever has requests for it."""
+        """Release the executor's slots, so that others can use it."""
         self.executor.release(range(self.num_slots))
         for slot in range(self.num_slots):
             self.executor.grammar.detach(slot)
@@ -97,7 +97,7 @@ class MixedCase:
         return request
 
     def _prompt_alone(self, slot: int) -> Batch:
-        """Prefills all of a prompt but its last token."""
+        """A prefill of a prompt without its last token."""
         chunk = self._chunk(slot, self._prompt_len - 1)
         return replace(self._batch([slot]), chunks=(chunk,), entries=(_entry(slot),))
 

@@ -1,4 +1,4 @@
-"""Owns a closed loop on an engine in one process, whose iterations are noted."""
+"""Owns a closed loop on an engine in this process, with records of its iterations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specguide.request import Request
 
 
 class Noted(NamedTuple):
-    """An iteration.
+    """The record of an iteration.
 
     begin, end: marks on the forward stream
     host_s:     from its plan to its launch, seconds
@@ -33,7 +33,7 @@ class Noted(NamedTuple):
 
 
 class NotedEngine(Engine):
-    """An engine that notes its iterations. noted: in order"""
+    """An engine that records its iterations. noted: the records, in order"""
 
     def __init__(self, config: EngineConfig, executor: Executor) -> None:
         super().__init__(config, executor, makes_texts=False)
@@ -58,8 +58,8 @@ class NotedEngine(Engine):
 def run_loop(
     engine: NotedEngine, num_clients: int, rounds: int, lengths: tuple[int, int]
 ) -> list[Request]:
-    """Clients that ask as soon as they have their answers, `rounds` times each. lengths: of a
-    prompt and of an output. Returns the requests."""
+    """Run clients that send their next request as soon as they have an answer, `rounds` times each.
+    Returns the requests. lengths: tokens of a prompt and of an output"""
     numbers = random.Random(2)
     prompt_len, output_len = lengths
     params = SamplingParams(max_tokens=output_len, temperature=0.0, ignore_eos=True)
@@ -78,8 +78,8 @@ def run_loop(
 def loop_figures(
     noted: Sequence[Noted], num_clients: int, seconds: float, num_tokens: int
 ) -> dict[str, Any]:
-    """What the middle half of a loop's iterations were and took, in which all clients are busy; and
-    the rate of the whole loop."""
+    """Figures of the middle half of a loop's iterations, in which all clients are busy, and the
+    rate of the whole loop."""
     middle = noted[len(noted) // 4 : len(noted) * 3 // 4]
     spent = np.array([ms_between(each.begin, each.end) for each in middle])
     since = list(pairwise(middle))
@@ -104,15 +104,15 @@ def loop_figures(
 
 
 def _spread(values: np.ndarray) -> list[float]:
-    """Mean, median, 99th percentile."""
+    """The mean, the median and the 99th percentile."""
     if not len(values):
         return []
     return [round(float(each), 3) for each in (values.mean(), *np.percentile(values, (50, 99)))]
 
 
 def _by_size(noted: Sequence[Noted], spent: np.ndarray) -> list[list[float]]:
-    """Iterations that decode, by prompt tokens in steps of 64: tokens (rounded down), how many
-    iterations, mean number of requests that decode, milliseconds."""
+    """Decode iterations by their prompt tokens, in steps of 64. Each row has the tokens (rounded
+    down), the number of iterations, and the means of decoding requests and of milliseconds."""
     rows: dict[int, list[tuple[int, float]]] = {}
     for each, ms in zip(noted, spent, strict=True):
         if not each.batch.is_prefill:

@@ -1,4 +1,4 @@
-"""What the iteration benchmark compares: ways to decode, by name."""
+"""The modes that the iteration benchmark compares: ways to decode, by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specguide.engine.setup.parts import EngineParts
 K = 3
 TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())
 WINDOWS = (4, 8, 16)
-"""Drafts that are verified: K and the forced ones, forced ones alone, or looked up."""
+"""Numbers of drafts that are verified: K and forced ones, only forced ones, or looked-up ones."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Mode:
 
     @property
     def parts(self) -> EngineParts:
-        """What the engine is built of."""
+        """The parts of which the engine is built."""
         return BASELINES[self.baseline] if self.baseline else EngineParts()
 
     @property
     def layout(self) -> DraftLayout:
-        """Drafts of an iteration."""
+        """The layout of an iteration's drafts."""
         return self.spec.layout if self.spec else NO_DRAFTS
 
 
@@ -68,7 +68,7 @@ def _quantized(name: str, spec: SpecConfig) -> list[Mode]:
 
 
 def _with_fp8_cache(spec: SpecConfig, form: str | None = None) -> list[Mode]:
-    """Keys and values in fp8, and the weights in fp8 or as they are."""
+    """Modes with keys and values in fp8. form: format of the weights; None: bf16"""
     name = f"{form} with fp8 cache" if form else "fp8 cache"
     return [
         Mode(f"{name} grammarless", spec, 0, has_guides=False, format=form, cache="fp8"),
@@ -79,7 +79,7 @@ def _with_fp8_cache(spec: SpecConfig, form: str | None = None) -> list[Mode]:
 
 
 def _windows(name: str, spec: SpecConfig, sizes: Iterable[int]) -> list[Mode]:
-    """A drafter with forced tokens up to each size."""
+    """Modes of a drafter with forced tokens, one for each window size."""
     return [Mode(f"{name} {size}", replace(spec, num_forced_tokens=size - K), 1) for size in sizes]
 
 
@@ -123,7 +123,7 @@ def modes() -> dict[str, Mode]:
 
 
 def modes_named(names: str) -> list[Mode]:
-    """The modes of a list with commas, or of "all"; exits where a name is no mode's."""
+    """The modes of a comma-separated list, or all for "all"; exits if there is no such mode."""
     known = modes()
     chosen = list(known) if names == "all" else names.split(",")
     if unknown := [name for name in chosen if name not in known]:

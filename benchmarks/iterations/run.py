@@ -1,5 +1,4 @@
-"""Owns the run of one mode: requests that do not end, on the engine's executor, without a
-scheduler."""
+"""Owns the run of one mode: endless requests on the engine's executor, without a scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
 
 
 class Run:
-    """A runner with `batch_size` requests under way that do not end."""
+    """A runner with `batch_size` endless requests under way."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Run:
         self._prefill_all()
 
     def restart(self) -> None:
-        """The requests are over, and others with other prompts write the same texts."""
+        """End the requests, and start others with other prompts, which write the same texts."""
         slots = range(len(self.requests))
         for slot in slots:
             self.runner.grammar.detach(slot)
@@ -83,8 +82,8 @@ class Run:
         return self.runner.execute(batch)
 
     def run(self, num_iterations: int) -> list[float]:
-        """Milliseconds between the ends of successive iterations; the host lags as it does in the
-        engine."""
+        """Run iterations; the host lags behind as in the engine. Returns the milliseconds between
+        the ends of successive iterations."""
         slots = range(len(self.requests))
         stream = self.runner.grammar.forward.torch
         batch = self._batch(slots)
@@ -100,7 +99,8 @@ class Run:
         return [ms_between(*pair) for pair in pairwise(marks)]
 
     def check(self) -> None:
-        """Exits unless each output is its text, and the grammar of a guided one takes it."""
+        """Exit unless each output equals its text, and the grammars of guided requests accept
+        it."""
         errors = self.runner.grammar.errors(range(len(self.requests)))
         if errors:
             sys.exit(f"requests failed: {errors}")

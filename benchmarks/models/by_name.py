@@ -10,4 +10,4 @@ MODELS = {
     "llama-70b": (SHAPES_70B, TINY_SHAPES),
     "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS),
 }
-"""Shapes in full, and tiny ones to try a benchmark with."""
+"""Full shapes, and tiny ones with which a benchmark can be tried."""

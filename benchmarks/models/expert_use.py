@@ -1,4 +1,5 @@
-"""Owns how many experts the tokens of a pass use, which says what it must read."""
+"""Owns the share of experts that the tokens of a pass use, which determines the weights that it
+must read."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from specguide.models import Decoder
 
 
 def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> float:
-    """The part of a layer's experts that the last tokens of a text use, in the mean over layers; 1
-    of a model without experts."""
+    """The share of a layer's experts that the last tokens of a text use, averaged over the layers;
+    1 for a model without experts."""
     if getattr(target.config, "experts", None) is None:
         return 1.0
     shares: list[float] = []

@@ -1,5 +1,5 @@
-"""Llama-3.1-8B and drafters for it, of random weights: what speed is measured on, and how fast it
-could be."""
+"""Llama-3.1-8B and drafters for it with random weights, on which speed is measured; and the bytes
+that bound it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ QUANTIZED: dict[str, dict[str, Any]] = {
     "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
     "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
 }
-"""Formats of published checkpoints of such a model: what their `quantization_config` says."""
+"""Formats of published checkpoints of such a model, by the contents of their
+`quantization_config`."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,9 @@ class RandomModels:
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
     def num_bytes_read(self, method: str, num_drafts: int, expert_share: float) -> float:
-        """What an iteration must read of weights, the drafter's once for each draft.
+        """Bytes of weights that an iteration must read, the drafter's once for each draft.
 
-        expert_share: of the target's experts, those in use
+        expert_share: share of the target's experts that are used
         """
         total = _num_bytes(self.target, expert_share)
         if num_drafts:
@@ -167,10 +168,10 @@ class RandomModels:
         return total
 
     def num_cache_bytes_read(self, method: str, num_drafts: int, num_cached: float) -> float:
-        """What an iteration must read of keys and values, the drafter's once for each draft, where
-        they are held in the target's dtype.
+        """Bytes of keys and values that an iteration must read, the drafter's once for each draft,
+        if they have the target's dtype.
 
-        num_cached: tokens in the cache, of all requests
+        num_cached: tokens of all requests in the cache
         """
         each = _kv_bytes(self.target)
         if num_drafts:
@@ -180,7 +181,7 @@ class RandomModels:
 
 @dataclass(frozen=True)
 class RandomParts:
-    """Makes what a rank has of random models, in whichever process; see `RankBuild.load`."""
+    """Makes a rank's part of random models, in any process; see `RankBuild.load`."""
 
     methods: tuple[str, ...]
     max_len: int
@@ -197,7 +198,7 @@ class RandomParts:
     def on(
         self, device: torch.device, dtype: torch.dtype, ranks: Ranks, stage: Stage = ONE_STAGE
     ) -> RandomModels:
-        """All of them."""
+        """All models on a device."""
         return RandomModels.of(self.methods, device, dtype, self.max_len, self.shapes, ranks, stage)
 
 
