@@ -15,7 +15,7 @@ from specguide.kernels import add_lora
 from specguide.kernels.lora import LoraMatrices
 from specguide.layers.destination import Destination
 from specguide.layers.partial_sums import PartialSums
-from specguide.layers.quantization import MatrixSpec, ProjectionInput, ProjectionWeights
+from specguide.layers.quantization import MatrixSpec, ProjectionWeights
 
 LORA_A, LORA_B = "lora_A", "lora_B"
 _LEAST_RANK = 16
