@@ -101,7 +101,7 @@ def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
             replace(task, is_closed=choice.closed_objects)
             for task in load_tasks(name, folder, choice.samples, choice.max_chars)
         ]
-        for name in listed(choice.sets)
+        for name in listed("--sets", choice.sets)
     }
 
 
@@ -113,7 +113,7 @@ def _drafters(asked: str | None, model: Path | None, heads: Mapping[str, Path]) 
     from specguide.models import read_config
 
     read_config(target_folder(model))
-    found = _USUAL if asked is None else listed(asked, (*DRAFTERS, UNGUIDED))
+    found = _USUAL if asked is None else listed("--drafters", asked, (*DRAFTERS, UNGUIDED))
     absent = set(_METHODS) - {*heads, *own_heads(model)}
     headless = [name for name in found if name != UNGUIDED and DRAFTERS[name]["method"] in absent]
     for name in headless:
@@ -128,11 +128,11 @@ def _drafters(asked: str | None, model: Path | None, heads: Mapping[str, Path]) 
 def _axes(lists: AxisLists, drafters: Sequence[str]) -> Axes:
     return Axes(
         drafters,
-        listed_numbers(lists.num_draft_tokens, least=1),
-        listed_numbers(lists.forced),
-        [_GUIDED[kind] for kind in listed(lists.drafts, _GUIDED)],
-        listed(lists.backends, backend_choices()),
-        listed_numbers(lists.concurrency, least=1),
+        listed_numbers("--num-draft-tokens", lists.num_draft_tokens, least=1),
+        listed_numbers("--forced", lists.forced),
+        [_GUIDED[kind] for kind in listed("--drafts", lists.drafts, _GUIDED)],
+        listed("--backends", lists.backends, backend_choices()),
+        listed_numbers("--concurrency", lists.concurrency, least=1),
     )
 
 

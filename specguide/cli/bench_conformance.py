@@ -54,7 +54,7 @@ def conformance(
     cases = load_cases(paths)
     made_by = f"specguide {installed_version() or 'of a checkout'}"
     found = {}
-    for backend in listed(config.backends, backend_choices()):
+    for backend in listed("--backends", config.backends, backend_choices()):
         make = partial(BackendCompiler, backend)
         kept = config.output / f"{backend}.jsonl"
         found[backend] = Trial(make, config.draws, made_by, kept).records(cases)

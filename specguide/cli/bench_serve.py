@@ -56,7 +56,9 @@ def serve(
     load, mix = Load(**given[Load]), RequestMix(**given[RequestMix])
     sizes = RequestSizes(**given[RequestSizes])
     _refuse_without_effect(mix, sizes)
-    loads = [replace(load, concurrency=number) for number in listed_numbers(concurrency)]
+    loads = [
+        replace(load, concurrency=number) for number in listed_numbers("--concurrency", concurrency)
+    ]
     target = Target.reach(ServerAddress(**given[ServerAddress]))
     measured = []
     for index, one in enumerate(loads):

@@ -104,27 +104,28 @@ def write_text(path: Path, text: str) -> None:
         raise InvalidParams(f"cannot write {path}: {error}") from error
 
 
-def listed(text: str, known: Collection[str] | None = None) -> list[str]:
-    """The parts of a comma-separated list. Raises InvalidParams where it is empty, or a part is not
-    in `known`."""
+def listed(option: str, text: str, known: Collection[str] | None = None) -> list[str]:
+    """The parts of an option's comma-separated list. Raises InvalidParams where it is empty, or a
+    part is not in `known`."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     strange = next((part for part in parts if known is not None and part not in known), None)
     if strange is not None or not parts:
         raise InvalidParams(
-            f"{strange if parts else text!r} is not one of {', '.join(known or ())}"
+            f"{option}: {(strange if parts else text)!r} is not one of {', '.join(known or ())}"
             if known
-            else "a comma-separated list is empty: give at least one value"
+            else f"{option}: the comma-separated list is empty: give at least one value"
         )
     return parts
 
 
-def listed_numbers(text: str, least: int = 0) -> list[int]:
-    """The whole numbers of a comma-separated list, ascending. Raises InvalidParams where one is
-    less than `least`, or not a number."""
-    for part in listed(text):
+def listed_numbers(option: str, text: str, least: int = 0) -> list[int]:
+    """The whole numbers of an option's comma-separated list, ascending. Raises InvalidParams where
+    one is less than `least`, or not a number."""
+    parts = listed(option, text)
+    for part in parts:
         if not part.isdecimal() or int(part) < least:
             raise InvalidParams(
-                f"a comma-separated list of whole numbers ≥ {least} is needed, found {part!r} in "
-                f"{text!r}"
+                f"{option} must be a comma-separated list of whole numbers ≥ {least}, found "
+                f"{part!r} in {text!r}"
             )
-    return sorted(int(part) for part in listed(text))
+    return sorted(map(int, parts))

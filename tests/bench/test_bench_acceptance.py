@@ -202,8 +202,8 @@ def test_what_a_backend_or_a_template_refuses_is_counted(data: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--drafters", "eagle4", "'eagle4' is not one of"),
-        ("--backends", "outlines", "'outlines' is not one of"),
+        ("--drafters", "eagle4", "--drafters: 'eagle4' is not one of"),
+        ("--backends", "outlines", "--backends: 'outlines' is not one of"),
         ("--concurrency", "1,a", "found 'a'"),
         ("--num-draft-tokens", "40", "1 to 16"),
         ("--num-draft-tokens", "0", "whole numbers ≥ 1"),
