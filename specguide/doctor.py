@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ def diagnose() -> list[Finding]:
     """Look for everything that specguide uses; never raises."""
     return [
         finding
-        for check in (_python, _extension, _cuda, _backends, _shipped_model)
+        for check in (_python, _temporary, _extension, _cuda, _backends, _shipped_model)
         for finding in _safely(check)
     ]
 
@@ -38,12 +39,15 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
         return list(check())
     # a broken installation breaks in its own ways; report it like any finding
     except Exception as error:
+        is_damaged = not isinstance(error, OSError)
         return [
             Finding(
                 check.__name__.strip("_").replace("_", " "),
                 False,
                 f"{type(error).__name__}: {error}",
-                remedy="reinstall specguide: pip install --force-reinstall specguide",
+                remedy="reinstall specguide: pip install --force-reinstall specguide"
+                if is_damaged
+                else "",
             )
         ]
 
@@ -51,6 +55,14 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
 def _python() -> Iterator[Finding]:
     yield Finding("python", True, platform.python_version())
     yield Finding("torch", True, importlib.metadata.version("torch"))
+
+
+def _temporary() -> Iterator[Finding]:
+    try:
+        yield Finding("temporary folder", True, tempfile.gettempdir())
+    except FileNotFoundError as error:
+        mend = "set TMPDIR to a folder that can be written; in a container, mount one at /tmp"
+        yield Finding("temporary folder", False, error.strerror or str(error), mend=mend)
 
 
 def _extension() -> Iterator[Finding]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import io
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -161,6 +163,16 @@ def test_doctor_finds_what_is_needed():
         "CUDA driver",
     ):
         assert words in done.stdout
+
+
+def test_doctor_without_a_temporary_folder_says_to_give_one(monkeypatch):
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    done = CliRunner().invoke(app, ["doctor"])
+    assert done.exit_code == 1 and "→ set TMPDIR to a folder that can be written" in done.output
+    assert "reinstall" not in done.output
 
 
 @pytest.mark.parametrize("args", [[], ["generate"], ["chat"], ["serve"], ["bench", "serve"]])
