@@ -77,6 +77,14 @@ class Totals:
         self.output_tokens += sum(len(advance.tokens) for advance in committed.advances)
 
 
+def _guide_hash(guide: Guide) -> str | None:
+    """A short hash; None of a matcher, which has no text that could be hashed."""
+    if guide.matcher is not None:
+        return None
+    source = f"{guide.kind} {guide.source()}".encode(errors="surrogatepass")
+    return blake2b(source, digest_size=4).hexdigest()
+
+
 class GuideCounts:
     """Counts of ended requests by guide. The guides that are used most have counts of their own;
     all others are counted together.
@@ -90,11 +98,7 @@ class GuideCounts:
 
     def add(self, guide: Guide, metrics: RequestMetrics) -> None:
         """Count one more request. A new guide displaces the one that is used least."""
-        if guide.matcher is not None:  # it has no text that could be hashed
-            name = _OTHER
-        else:
-            source = f"{guide.kind} {guide.source()}".encode(errors="surrogatepass")
-            name = blake2b(source, digest_size=4).hexdigest()
+        name = _guide_hash(guide) or _OTHER
         if name not in self.by_guide:
             self._make_room()
         counts = self.by_guide.setdefault(name, Counter())
@@ -263,6 +267,7 @@ def request_record(request: Request) -> dict[str, Any]:
         "stop_reason": request.stop_reason,
         "error": None if request.error is None else str(request.error),
         "guide": request.params.guide and request.params.guide.kind,
+        "guide_hash": request.params.guide and _guide_hash(request.params.guide),
         **asdict(metrics),
         "tpot_s": metrics.tpot_s,
         "acceptance_length": metrics.acceptance_length,

@@ -10,7 +10,7 @@ import pytest
 from random_requests import cases
 from tiny_engine import K, make
 
-from specguide import SamplingParams, SpecConfig
+from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.stats import Histogram
@@ -81,10 +81,13 @@ def test_each_request_is_one_line_of_the_log(folders, caplog):
             params = SamplingParams(n=2, max_tokens=9, ignore_eos=True)
             _ = [delta async for delta in engine.generate("abc", params)]
             assert engine.stats().finished == {"length": 2}
+            guided = SamplingParams(guide=Guide(choice=["a"]))
+            _ = [delta async for delta in engine.generate("abc", guided)]
+            return engine.stats().guides
 
     with caplog.at_level(logging.INFO, logger="specguide.requests"):
-        asyncio.run(main())
-    records = [
+        guides = asyncio.run(main())
+    *records, guided = [
         json.loads(record.message)
         for record in caplog.records
         if record.name == "specguide.requests"
@@ -100,3 +103,5 @@ def test_each_request_is_one_line_of_the_log(folders, caplog):
             (record["total_s"] - record["time_to_first_token_s"]) / 8
         )
         assert 0 < record["queue_s"] < record["time_to_first_token_s"] < record["total_s"]
+        assert record["guide"] is record["guide_hash"] is None
+    assert guided["guide"] == "choice" and [guided["guide_hash"]] == list(guides)
