@@ -61,8 +61,8 @@ def _temporary() -> Iterator[Finding]:
     try:
         yield Finding("temporary folder", True, tempfile.gettempdir())
     except FileNotFoundError as error:
-        mend = "set TMPDIR to a folder that can be written; in a container, mount one at /tmp"
-        yield Finding("temporary folder", False, error.strerror or str(error), mend=mend)
+        remedy = "set TMPDIR to a folder that can be written; in a container, mount one at /tmp"
+        yield Finding("temporary folder", False, error.strerror or str(error), remedy=remedy)
 
 
 def _extension() -> Iterator[Finding]:

@@ -14,8 +14,14 @@ from specguide.errors import InvalidParams
 from specguide.host import machine
 
 _GIB = 1 << 30
+_MIB = 1 << 20
 _CPU_SHARE = 0.25
 _LOGGER = logging.getLogger(__name__)
+
+
+def _in_words(num_bytes: float) -> str:
+    is_large = num_bytes >= _GIB
+    return f"{num_bytes / (_GIB if is_large else _MIB):.1f} {'GiB' if is_large else 'MiB'}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class CacheSize:
         tokens = self.num_pages * self.page_size
         contexts = self.num_pages / self.request_pages
         return (
-            f"KV cache: {self.num_bytes / _GIB:.1f} GiB, {tokens:,} tokens, that is "
+            f"KV cache: {_in_words(self.num_bytes)}, {tokens:,} tokens, that is "
             f"{contexts:.1f} requests of full context ({self.max_model_len:,} tokens)"
         )
 
@@ -105,8 +111,8 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
     left = min(allowed, free) - needs.activation_bytes
     return max(0, left), (
-        f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB "
-        f"leaves, beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for activations,"
+        f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {_in_words(total)} "
+        f"leaves, beside the weights and {_in_words(needs.activation_bytes)} for activations,"
     )
 
 
@@ -118,8 +124,8 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
     free = _gpu_memory(device)[0] if device.type == "cuda" else machine.free_memory()
     if num_bytes > free:
         raise InvalidParams(
-            f"{given[0]} asks for a KV cache of {num_bytes / _GIB:.1f} GiB, but only "
-            f"{free / _GIB:.1f} GiB of memory are free: lower it, or leave it out",
+            f"{given[0]} asks for a KV cache of {_in_words(num_bytes)}, but only "
+            f"{_in_words(free)} of memory are free: lower it, or leave it out",
             param=given[0],
         )
 
@@ -135,10 +141,11 @@ def _too_small(
     per_token = needs.page_bytes / config.page_size
     longest = int(num_bytes / per_token) - _num_behind(config, needs) - config.page_size
     remedy = f"set max_model_len to {longest} or less, or raise" if longest >= 2 else "raise"
+    other = "gpu_memory_utilization or " if whence.startswith("gpu_") else ""
     return InvalidParams(
         f"one request of max_model_len ({needs.max_model_len} tokens) needs a KV cache of "
-        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, but {whence} only "
-        f"{num_bytes / _GIB:.2f} GiB; {remedy} gpu_memory_utilization or kv_cache_memory_bytes",
+        f"{_in_words(needs.request_pages * needs.page_bytes)}, but {whence} only "
+        f"{_in_words(num_bytes)}; {remedy} {other}kv_cache_memory_bytes",
         param="max_model_len",
     )
 

@@ -59,7 +59,7 @@ def test_pages_for_less_than_a_full_context_are_warned_of(gpu, caplog):
 
 def test_the_error_names_the_longest_context_that_finds_room(gpu):
     with pytest.raises(
-        InvalidParams, match=r"set max_model_len to (\d+) or less.*gpu_memory_utilization"
+        InvalidParams, match=r"set max_model_len to (\d+) or less, or raise kv_cache_memory_bytes"
     ) as error:
         cache_size(CacheConfig(kv_cache_memory_bytes=50 << 20), NEEDS, CUDA)
     longest = int(str(error.value).split("max_model_len to ")[1].split()[0])
@@ -88,9 +88,7 @@ def test_a_context_that_is_to_fit_is_as_long_as_there_is_room(given, spec, caplo
 def test_a_cache_without_room_for_any_context_is_refused():
     with pytest.raises(InvalidParams, match="is too small for any request: raise num_pages"):
         LLM(spec=SpecConfig(num_draft_tokens=16), max_model_len=-1, cache=CacheConfig(num_pages=1))
-    with pytest.raises(
-        InvalidParams, match="raise gpu_memory_utilization or kv_cache_memory_bytes"
-    ):
+    with pytest.raises(InvalidParams, match=r"MiB; raise kv_cache_memory_bytes$"):
         LLM(max_model_len=-1, cache=CacheConfig(kv_cache_memory_bytes=100))
 
 
@@ -101,14 +99,13 @@ def test_a_size_for_which_there_is_no_memory_is_refused(gpu, given):
     assert [refusal.value.param] == list(given)
 
 
-def test_what_it_holds_is_told_in_words():
+@pytest.mark.parametrize(("num_bytes", "told"), [(3 * GIB // 2, "1.5 GiB"), (44 << 20, "44.0 MiB")])
+def test_what_it_holds_is_told_in_words(num_bytes, told):
     size = CacheSize(
-        num_pages=6400, page_size=16, num_bytes=3 * GIB // 2, max_model_len=4096, request_pages=260
+        num_pages=6400, page_size=16, num_bytes=num_bytes, max_model_len=4096, request_pages=260
     )
-    assert (
-        str(size)
-        == "KV cache: 1.5 GiB, 102,400 tokens, that is 24.6 requests of full context (4,096 tokens)"
-    )
+    rest = "102,400 tokens, that is 24.6 requests of full context (4,096 tokens)"
+    assert str(size) == f"KV cache: {told}, {rest}"
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,12 @@ def test_what_cannot_go_on_is_refused(client, change, words):
         ({"messages": []}, anthropic.BadRequestError, "at least one message"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, anthropic.BadRequestError, "bash"),
         ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
+        ({"tools": [{"name": "f"}]}, anthropic.BadRequestError, 'must have an "input_schema"'),
+        (
+            {"tools": [WEATHER], "tool_choice": {"type": "tool"}},
+            anthropic.BadRequestError,
+            "tool_choice must have the name of one of the tools get_weather",
+        ),
         ({"extra_body": {"mcp_servers": [{}]}}, anthropic.BadRequestError, "mcp_servers"),
         (
             {"extra_body": {"thread": {"type": "continue", "previous_message_id": "msg_1"}}},

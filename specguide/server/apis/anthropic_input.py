@@ -78,7 +78,9 @@ def template_choice(choice: Mapping[str, Any] | None) -> str | dict[str, Any] | 
 
 
 def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
-    if tool.get("type") not in (None, "custom") or "input_schema" not in tool:
+    if tool.get("type") in (None, "custom") and "input_schema" not in tool:
+        raise InvalidParams('a tool must have an "input_schema"', param=param)
+    if tool.get("type") not in (None, "custom"):
         raise InvalidParams(
             "this server runs no tools itself: a tool must be "
             f'{{"name": …, "input_schema": …}}, found type {tool.get("type")!r}',

@@ -111,6 +111,11 @@ def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:
     for choice in choices:
         function = function_of(choice) if isinstance(choice, Mapping) else {}
         name = function.get("name") if isinstance(function, Mapping) else None
+        if name is None:
+            raise InvalidParams(
+                f"tool_choice must have the name of one of the tools {', '.join(known)}",
+                param="tool_choice",
+            )
         if not isinstance(name, str) or name not in known:
             raise InvalidParams(
                 f"tool_choice names {name!r}, which is not one of the tools {', '.join(known)}",
