@@ -191,7 +191,8 @@ class Scheduler:
         if prompt_len >= most:
             raise PromptTooLong(
                 f"the prompt has {prompt_len} tokens and the context holds {most}, output "
-                "included; shorten the prompt or raise max_model_len",
+                "included; shorten the prompt, or raise max_model_len where it is below the "
+                "model's own context",
                 param="prompt",
             )
         num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))

@@ -82,6 +82,7 @@ def test_a_context_that_is_to_fit_is_as_long_as_there_is_room(given, spec, caplo
         assert out.error is None and len(out.token_ids) == (length - 5 if given else 9)
     (out,) = llm.generate([[9] * length], params)
     assert f"the context holds {length}, output included" in str(out.error)
+    assert "raise max_model_len where it is below the model's own context" in str(out.error)
     llm.close()
 
 
