@@ -43,6 +43,8 @@ class Target:
         url, model = address.url, address.model
         try:
             answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(address), timeout=10)
+            if answer.status_code == 401:
+                raise InvalidParams(f"the server at {url} wants another --api-key: {answer.text}")
             answer.raise_for_status()
             found = [str(one["id"]) for one in answer.json()["data"]]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:

@@ -82,6 +82,8 @@ class RemoteModel:
             self.name = str(
                 model or openai.OpenAI(base_url=url, api_key=api_key).models.list().data[0].id
             )
+        except openai.AuthenticationError as error:
+            raise InvalidParams(f"the server at {url} wants another --api-key: {error}") from error
         except (openai.OpenAIError, IndexError) as error:
             raise InvalidParams(
                 f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "

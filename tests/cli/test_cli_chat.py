@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import uvicorn
@@ -102,6 +103,25 @@ def test_chat_with_a_server_is_the_same(tmp_path):
     assert remote.returncode == 0 and (remote.stdout, remote.stderr) == (local.stdout, local.stderr)
     assert custom[0].stderr == custom[1].stderr and "→ get_weather(Oslo)" in custom[0].stderr
     assert wrong.returncode == 0 and "no answer" in wrong.stderr and "temperature" in wrong.stderr
+
+
+class Guarded(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+        self.wfile.write(b'{"error": {"message": "a key is missing"}}')
+
+
+@pytest.mark.parametrize("command", [["chat"], ["bench", "serve"]], ids=str)
+def test_a_wrong_key_is_told_as_such(command):
+    with HTTPServer(("127.0.0.1", 0), Guarded) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        done = specguide(*command, "--url", url, stdin="hello\n")
+        server.shutdown()
+    assert done.returncode == 2 and "no server" not in done.stderr
+    assert f"the server at {url} wants another --api-key" in done.stderr, done.stderr
+    assert "a key is missing" in done.stderr
 
 
 def test_an_error_ends_its_turn_alone():
