@@ -89,6 +89,11 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
         ['{"x":1,"b":1,"xx":1,"a":1}', "{}"],
         ['{"a":1,"a":1}', '{"ab":1}', '{"x":1,"x":1}'],
     ),
+    (
+        {"items": {"type": "object", "required": ["b"], "propertyNames": {"pattern": "^[a-x]"}}},
+        ['[{"b":1}]', '[{"c":2,"b":null,"a":1}]'],
+        ["[{}]", '[{"a":1}]', '[{"z":1,"b":1}]'],
+    ),
     (TREE, ['{"kids":[{"v":1},{"kids":[],"v":1}],"v":1}'], ['{"kids":[]}', '{"v":1,"v":1}']),
     (
         NEEDY,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
+from specguide.guided.schema.core.evaluate import schemas_of_property
 from specguide.guided.schema.core.nodes import (
     NO_ARRAYS,
     NO_OBJECTS,
@@ -172,8 +174,8 @@ def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], boo
 def _has_object(objects: Objects, has_instance: Callable[[Core], bool]) -> bool:
     """Whether the required properties have values, and enough others do."""
     properties = objects.properties
-    required = (properties.get(name, objects.additional) for name in objects.required)
-    if not all(map(has_instance, required)):
+    required = (schemas_of_property(objects, name) for name in objects.required)
+    if not all(map(has_instance, chain.from_iterable(required))):
         return False
     if not objects.min_properties or any(map(has_instance, objects.patterns.values())):
         return True
