@@ -15,7 +15,10 @@ from specguide.bench.instances import BYTES, takes
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.document.document import Document
 from specguide.guided.schema.judging.instance import Instances
 from specguide.guided.select import rewrites
@@ -130,7 +133,9 @@ def test_a_schema_that_allows_values_is_served(
     assert [text for text in invalid if takes(grammar, text)] == []
 
 
-def test_properties_that_cannot_be_counted_are_told_by_keyword() -> None:
+def test_properties_that_cannot_be_counted_in_order_are_told_by_keyword_or_freed() -> None:
     schema = {"type": "object", "properties": {"a": {}}, "minProperties": 3}
     with pytest.raises(InvalidGuide, match="minProperties at /minProperties"):
-        next(rewrites(Guide(json_schema=schema), "llguidance"))
+        next(core_schemas(schema, LLGUIDANCE))
+    freed = next(rewrites(Guide(json_schema=schema), "llguidance")).value
+    assert isinstance(freed, CoreSchema) and freed.tracked is not None
