@@ -91,6 +91,16 @@ def test_a_string_of_no_length_leaves_other_types(backend):
         assert not takes(grammar, '"aaa"')
 
 
+@pytest.mark.parametrize("backend", WHOLE)
+def test_a_branch_that_fails_by_a_length_alone_keeps_strings(backend):
+    schema = {"oneOf": [{"maxProperties": 0}, {"type": ["object", "string"], "maxLength": 1}]}
+    with closing(GrammarCompiler(BYTES, GuideConfig(backend=backend))) as compiler:
+        grammar = compiler.compile(Guide(json_schema=schema))
+        for value in ("", "a", "ab", 1, None, {}, {"a": 1}):
+            fits = Draft202012Validator(schema).is_valid(value)
+            assert takes_any(grammar, value, schema) == fits, value
+
+
 @pytest.mark.parametrize(
     "asked",
     [

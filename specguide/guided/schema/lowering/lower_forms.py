@@ -40,6 +40,7 @@ from specguide.guided.schema.lowering.names import (
     with_one_known,
     with_one_of,
 )
+from specguide.guided.schema.lowering.scalars import lengths_as_pattern
 from specguide.guided.schema.negation.forms import (
     Branch,
     Choice,
@@ -68,8 +69,10 @@ def lower_form(lowering: Lowering, form: Form) -> Core:
     """Returns the core of a form: all its instances, or some of them. Raises UnsupportedGuide for a
     form that the core cannot express."""
     match form:
-        case bool() | Node():
+        case bool():
             return form
+        case Node():
+            return lengths_as_pattern(lowering, form)
         case Given(schema, place):
             return lowering.lower(schema, place)
         case Refused(error):

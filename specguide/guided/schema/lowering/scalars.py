@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from specguide.guided.budget import know, spend
@@ -147,9 +148,7 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         if most is not None and (least or 0) > most:
             yield other_types(schema, "string", place.path)
             return
-        any_char = "[\\0-\\u{10FFFF}]"
-        times = f"{{{least or 0},{'' if most is None else most}}}"
-        patterns.append(("maxLength", f"^{any_char}{times}$"))
+        patterns.append(("maxLength", _of_length(least, most)))
         least, most = None, None
     characters = lowering.capabilities.characters
     with refusing("pattern", place.path):
@@ -172,6 +171,23 @@ def other_types(schema: Mapping[str, Json], name: str, path: str) -> Core:
     """Returns all values of a subschema's types except those of the type `name`."""
     others = allowed_types(schema) - {name}
     return typed(path, *sorted(others)) if others else False
+
+
+def _of_length(least: int | None, most: int | None) -> str:
+    """A pattern of the strings of `least` to `most` characters."""
+    return f"^[\\0-\\u{{10FFFF}}]{{{least or 0},{'' if most is None else most}}}$"
+
+
+def lengths_as_pattern(lowering: Lowering, node: Node) -> Node:
+    """Returns a node without a pattern; where the backend does not count characters, with a pattern
+    in place of its lengths."""
+    least, most = node.kinds.strings.min_length, node.kinds.strings.max_length
+    if lowering.capabilities.counts_characters or (least, most) == (None, None):
+        return node
+    tree = read_pattern(_of_length(least, most), "maxLength", node.path)
+    with refusing("maxLength", node.path):
+        text = write_pattern(tree, lowering.capabilities.characters)
+    return replace(node, kinds=replace(node.kinds, strings=Strings(pattern=text)))
 
 
 def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | None, int | None]:
