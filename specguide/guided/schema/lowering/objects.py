@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -190,20 +191,19 @@ def _patterns_and_rest(
     if is_open and additional is True:
         return _written(widest, lowering, place.path), True
     # No other subschema applies to the names of an only pattern: those in doubt are left out.
-    is_alone = len(patterns) == 1 and not _in_doubt(patterns[0][0], properties)
+    with refusing("patternProperties", place.path):
+        is_alone = len(patterns) == 1 and not _in_doubt(patterns[0][0], properties)
     if is_alone and not is_open:
         return _written(patterns, lowering, place.path), False
     taken = [node if is_alone else restrict(node, EVERYTHING) for node, _ in patterns]
     taken += [literals(properties)] if properties else []
-    written = _written(patterns if is_alone else widest, lowering, place.path)
-    try:
+    with suppress(UnsupportedRegex):
         others = together([ANY_TEXT], taken, is_exact=True)
         if not isinstance(others, Both):
-            return written | _written([(others, additional)], lowering, place.path), False
-    except UnsupportedRegex:
-        pass
+            known = patterns if is_alone else widest
+            return _written([*known, (others, additional)], lowering, place.path), False
     if is_alone:
-        return written, False
+        return _written(patterns, lowering, place.path), False
     why = f"engines disagree on the properties that each pattern matches; {ALIKE}"
     raise refuse("patternProperties", place.path, why)
 
