@@ -139,7 +139,7 @@ class Decoder:
         config = read_config(folder, quantization)
         files = weight_files(folder)
         lora = read_lora(adapters)
-        skeleton = cls.skeleton(config, lora)
+        skeleton = cls(config, device="meta", max_positions=1, lora=lora)
         destinations = skeleton.destinations()
 
         def rename(name: str) -> str:
@@ -165,10 +165,10 @@ class Decoder:
         return decoder
 
     @classmethod
-    def skeleton(cls, config: ModelConfig, lora: Lora = NO_LORA) -> Decoder:
+    def skeleton(cls, config: ModelConfig) -> Decoder:
         """Shapes without memory, on the meta device; files are checked against them before memory
         is allocated."""
-        return cls(config, device="meta", max_positions=1, lora=lora)
+        return cls(config, device="meta", max_positions=1)
 
     def forward(
         self,
