@@ -224,18 +224,23 @@ class EngineConfig:
                 "tensor_parallel_size or pipeline_parallel_size",
                 param="rank_address",
             )
-        is_divided = self.tensor_parallel_size > 1 or self.pipeline_parallel_size > 1
-        if self.transfer.role != "both" and is_divided:
+        adapter_folders(self.lora_modules)
+        if self.transfer.role != "both":
+            self._check_role()
+        if self.guide is None and self.spec is not None:
+            self.spec.layout.check_without_guides()
+
+    def _check_role(self) -> None:
+        """Raises InvalidParams where other engines cannot use this one's keys."""
+        if self.num_ranks > 1:
             raise InvalidParams(
                 f"role {self.transfer.role!r} needs the whole KV cache on one device: leave out "
                 "tensor_parallel_size and pipeline_parallel_size",
                 param="role",
             )
-        if adapter_folders(self.lora_modules) and self.transfer.role != "both":
+        if self.lora_modules:
             raise InvalidParams(
                 f"role {self.transfer.role!r} does not work with LoRA adapters: leave out "
                 "lora_modules",
                 param="role",
             )
-        if self.guide is None and self.spec is not None:
-            self.spec.layout.check_without_guides()

@@ -138,8 +138,8 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        lora = read_lora(adapters)
-        skeleton = cls(config, device="meta", max_positions=1, lora=lora)
+        build = partial(cls, config, lora=read_lora(adapters))
+        skeleton = build(device="meta", max_positions=1)
         destinations = skeleton.destinations()
 
         def rename(name: str) -> str:
@@ -147,14 +147,8 @@ class Decoder:
 
         check_weights(files, destinations, ignored=partial(is_left_aside, config), rename=rename)
         check_adapters(adapters, skeleton.adapter_destinations())
-        decoder = cls(
-            config,
-            device=device,
-            dtype=dtype,
-            max_positions=max_positions,
-            ranks=ranks,
-            stage=stage,
-            lora=lora,
+        decoder = build(
+            device=device, dtype=dtype, max_positions=max_positions, ranks=ranks, stage=stage
         )
         load_weights(files, decoder.destinations(), rename=rename)
         load_adapters(adapters, decoder.adapter_destinations())

@@ -61,15 +61,11 @@ def conversation_task(
     expected = plan.expected(token_ids, backend.tokenizer)
     if expected is not None and not expected.is_shown:
         sampling["logprobs"] = None  # they would reveal it
+    sampling |= plan.guided(calls.guide, expected)
     return Task(
         model,
         (token_ids,),
-        body.sampling(
-            backend.sampling_defaults,
-            lora=backend.adapter(body.model),
-            **sampling,
-            **plan.guided(calls.guide, expected),
-        ),
+        body.sampling(backend.sampling_defaults, lora=backend.adapter(body.model), **sampling),
         reasoning=expected,
         schema_params=calls.schema_params,
         priority=body.priority,
