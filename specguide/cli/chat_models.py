@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specguide.config import EngineConfig
-from specguide.config.adapters import adapter_folders
+from specguide.config.adapters import adapter_folders, check_adapter
 from specguide.errors import InvalidParams, RequestError
 from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
@@ -34,13 +34,7 @@ class LocalModel:
     def __init__(self, config: EngineConfig, lora: str | None = None) -> None:
         """lora: the adapter that answers; None: none. Raises InvalidParams where there is no such
         adapter."""
-        adapters = adapter_folders(config.lora_modules)
-        if lora is not None and lora not in adapters:
-            raise InvalidParams(
-                f"lora {lora!r} is no adapter: lora_modules has "
-                f"{', '.join(map(repr, adapters)) or 'none'}",
-                param="lora",
-            )
+        check_adapter(lora, adapter_folders(config.lora_modules))
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
         from specguide.server.tasks.backend import Backend
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,17 @@ def adapter_folders(lora_modules: Sequence[str]) -> dict[str, Path]:
             )
         folders[name] = Path(folder)
     return folders
+
+
+def check_adapter(name: str | None, adapters: Collection[str]) -> None:
+    """Raise InvalidParams if a request names an adapter that is not among the engine's."""
+    if name is not None and name not in adapters:
+        known = ", ".join(map(repr, adapters)) or "none"
+        raise InvalidParams(
+            f"lora {name!r} is no adapter of this engine, which has {known}: give it to the engine "
+            "in lora_modules",
+            param="lora",
+        )
 
 
 def _read(written: str) -> tuple[str, str]:

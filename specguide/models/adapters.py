@@ -13,6 +13,7 @@ from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import (
     flag,
     is_file,
+    mapping,
     naming,
     positive_int,
     positive_number,
@@ -130,7 +131,7 @@ def _of_map(
 ) -> Mapping[str, Any]:
     """The field `otherwise` for one map: from the first of `patterns` that its name ends with, if
     there is one. Raises CheckpointError for a pattern that is not a plain name."""
-    for pattern, value in (config.get(patterns) or {}).items():
+    for pattern, value in mapping(config, patterns).items():
         if not pattern.replace(".", "").replace("_", "").isalnum():
             raise CheckpointError(
                 f"{patterns!r} must have names of modules, found {shown(pattern)}"

@@ -16,6 +16,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command_line import COMMAND, PERSON, TEXT, in_a_process, specguide
+from lora_adapters import adapter
 from tokenizer_subjects import SHIPPED
 from typer.testing import CliRunner
 
@@ -74,6 +75,14 @@ def test_a_regex_and_a_grammar_guide(tmp_path):
     grammar.write_text('root ::= "<" [0-9] [0-9] ">"')
     out = specguide("generate", "--grammar", str(grammar), "a number").stdout.strip()
     assert len(out) == 4 and out[0] == "<" and out[1:3].isdigit()
+
+
+def test_an_adapter_answers(tmp_path):
+    module = f"a={adapter(tmp_path / 'a', SHIPPED)}"
+    asked = ("generate", "--max-tokens", "8", "--no-spec", "--lora-modules", module, "The bridge")
+    plain, adapted = specguide(*asked), specguide(*asked, "--lora", "a")
+    assert plain.returncode == adapted.returncode == 0, adapted.stderr
+    assert plain.stdout != adapted.stdout
 
 
 def test_a_model_without_a_chat_template_continues_the_text(tmp_path):

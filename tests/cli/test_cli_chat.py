@@ -168,6 +168,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
         (["--tools", str(EXAMPLES / "person.json")], "list of tool definitions"),
         (["--url", "http://127.0.0.1:9/v1"], "is it running"),
         (["--url", "http://127.0.0.1:9/v1", "--tree", "1,2,3"], "--tree is for an engine in this"),
+        (["--url", "http://127.0.0.1:9/v1", "--lora", "sql"], "is named by --model"),
+        (["--lora", "sql"], "which has none: give it to the engine in --lora-modules"),
     ],
 )
 def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):

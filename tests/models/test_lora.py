@@ -150,6 +150,7 @@ FAULTS: dict[str, tuple[dict[str, Any], Callable[[dict[str, Tensor]], Any] | Non
     "rank": ({"r": 0}, None, "'r' must be an integer"),
     "another rank": ({"r": 5}, None, "wrong shape"),
     "pattern": ({"rank_pattern": {".*q_proj": 4}}, None, "names of modules"),
+    "no patterns": ({"alpha_pattern": [4]}, None, "must be a JSON object"),
     "missing": ({}, lambda it: it.pop(Q), "missing weights"),
     "foreign": (
         {},

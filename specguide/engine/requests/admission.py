@@ -11,6 +11,7 @@ from itertools import count
 from typing import NamedTuple, Unpack
 
 from specguide.batch import Adjustment
+from specguide.config.adapters import check_adapter
 from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.engine.executors import Capabilities
@@ -185,13 +186,7 @@ class Admission:
                 "it without a draft tree, or with adaptive drafts",
                 param="logits_processors",
             )
-        if params.lora is not None and params.lora not in self._adapters:
-            known = ", ".join(map(repr, self._adapters)) or "none"
-            raise InvalidParams(
-                f"lora {params.lora!r} is no adapter of this engine, which has {known}: give it to "
-                "the engine in lora_modules",
-                param="lora",
-            )
+        check_adapter(params.lora, self._adapters)
         grammar = None
         if compiled is not None:
             grammar = self._within_context(compiled, request)

@@ -33,17 +33,16 @@ def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Te
     block_rows = 16 if num_rows <= _FEW_ROWS else 64
     num_tiles = triton.cdiv(num_rows, block_rows)
     block_inner = min(_BLOCK_RANK, triton.next_power_of_2(num_inner))
-    num_blocks = num_tiles * triton.cdiv(num_inner, block_inner)
-    num_parts = _num_parts(num_in, num_blocks, x.device)
+    num_blocks = triton.cdiv(num_inner, block_inner)
+    num_parts = _num_parts(num_in, num_tiles * num_blocks, x.device)
     inner = torch.empty(num_parts, num_rows, num_inner, dtype=torch.float32, device=x.device)
     common = dict(
         NUM_INNER=num_inner,
         BLOCK_ROWS=block_rows,
         PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
-        num_warps=4,
         **overlap(x.device),
     )
-    _a_kernel[(num_tiles, triton.cdiv(num_inner, block_inner) * num_parts, num_adapters)](
+    _a_kernel[(num_tiles, num_blocks * num_parts, num_adapters)](
         x,
         x.stride(0),
         matrices.a,
