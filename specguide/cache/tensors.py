@@ -16,7 +16,8 @@ from torch import Tensor
 class KVCache:
     """Keys and values of all layers.
 
-    memory: [2, num_layers, num_pages, page_size, num_kv_heads, head_dim], keys first
+    memory: [2, num_layers, num_pages, page_size, num_kv_heads, head_dim], keys first; or
+            [1, num_layers, …] where keys are all that a layer stores
     """
 
     memory: Tensor
@@ -31,10 +32,15 @@ class KVCache:
         head_dim: int,
         dtype: torch.dtype,
         device: torch.device | str,
+        *,
+        has_values: bool = True,
     ) -> KVCache:
         """Zeroed memory for `num_layers` layers. On a CPU, the system provides each page only when
-        the first token is written there, so that an engine starts at once."""
-        shape = (2, num_layers, num_pages, page_size, num_kv_heads, head_dim)
+        the first token is written there, so that an engine starts at once.
+
+        has_values: False: values are parts of the keys, as in latent attention
+        """
+        shape = (1 + has_values, num_layers, num_pages, page_size, num_kv_heads, head_dim)
         if torch.device(device).type != "cpu":
             return cls(torch.zeros(shape, dtype=dtype, device=device))
         memory = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
@@ -47,8 +53,9 @@ class KVCache:
 
     @cached_property
     def values(self) -> tuple[Tensor, ...]:
-        """The values of each layer, shaped as `keys`."""
-        return self.memory[1].unbind()
+        """The values of each layer, shaped as `keys`; the keys themselves if there are no values
+        apart."""
+        return self.memory[-1].unbind()
 
     @property
     def num_layers(self) -> int:
@@ -90,11 +97,18 @@ class KVCache:
 
 
 def page_num_bytes(
-    num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype
+    num_layers: int,
+    page_size: int,
+    num_kv_heads: int,
+    head_dim: int,
+    dtype: torch.dtype,
+    *,
+    has_values: bool = True,
 ) -> int:
     """Bytes of the keys and values of one page over all layers, to size a cache before it is
-    allocated."""
-    return 2 * num_layers * page_size * num_kv_heads * head_dim * dtype.itemsize
+    allocated. has_values: see KVCache.allocate"""
+    num_numbers = (1 + has_values) * num_kv_heads * head_dim
+    return num_layers * page_size * num_numbers * dtype.itemsize
 
 
 def slot_mapping(

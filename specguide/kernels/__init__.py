@@ -14,6 +14,7 @@ from specguide.kernels import (
     float8,
     host_calls,
     int4,
+    latent,
     lora,
     peers,
     pointwise,
@@ -27,6 +28,7 @@ from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
 from specguide.kernels.int4 import Int4Matrix
+from specguide.kernels.latent import LatentNorm, LatentQueries
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
@@ -71,6 +73,9 @@ rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm
 rope_and_store = operation(
     pointwise.rope_and_store, lambda: triton.rope.rope_and_store, lambda: cpu.rope_and_store
 )
+rope_and_store_latents = operation(
+    latent.rope_and_store_latents, lambda: triton.latent.rope_and_store_latents
+)
 route = operation(experts.route, lambda: triton.routing.route)
 rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
@@ -88,6 +93,8 @@ __all__ = [
     "HostCall",
     "Int4Matrix",
     "KeptRows",
+    "LatentNorm",
+    "LatentQueries",
     "LogitsShare",
     "Operation",
     "Peers",
@@ -123,6 +130,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_float8",
     "rope_and_store",
+    "rope_and_store_latents",
     "route",
     "rows_behind",
     "scaled",

@@ -86,12 +86,23 @@ class RoutingRule:
     is_sigmoid:    the score of an expert is the sigmoid of its logit (DeepSeek-V3, arXiv
                    2412.19437); else its probability in a softmax over all experts
     scale:         factor on the weights
+    num_groups:    groups into which the experts are divided, in order
+    num_kept_groups: of these, how many a token chooses from: those whose two best scores have the
+                   highest sum (DeepSeek-V3), or without sigmoids those with the highest score
+                   (DeepSeek-V2, arXiv 2405.04434)
     """
 
     num_chosen: int
     is_normalised: bool = True
     is_sigmoid: bool = False
     scale: float = 1.0
+    num_groups: int = 1
+    num_kept_groups: int = 1
+
+    @property
+    def num_of_group(self) -> int:
+        """How many scores of a group are summed to compare it with others."""
+        return 2 if self.is_sigmoid else 1
 
 
 @dataclass(frozen=True)
@@ -231,7 +242,8 @@ def route(
     """
     logits = logits.float()
     scores = logits.sigmoid() if rule.is_sigmoid else logits.softmax(-1)
-    experts = (scores if bias is None else scores + bias).topk(rule.num_chosen).indices
+    ranked = _of_kept_groups(scores if bias is None else scores + bias, rule)
+    experts = ranked.topk(rule.num_chosen).indices
     weights = scores.gather(-1, experts)
     if rule.is_normalised:
         weights = weights / (weights.sum(-1, keepdim=True) + LEAST_SUM)
@@ -240,6 +252,17 @@ def route(
         return Routing(experts, weights)
     is_held = (experts >= held.start) & (experts < held.stop)
     return Routing(torch.where(is_held, experts - held.start, -1), weights, is_whole=False)
+
+
+def _of_kept_groups(scores: Tensor, rule: RoutingRule) -> Tensor:
+    """The scores [T, E] of the groups that a token chooses from; -∞ for the others."""
+    if rule.num_groups == 1:
+        return scores
+    groups = scores.unflatten(1, (rule.num_groups, -1))
+    totals = groups.topk(rule.num_of_group).values.sum(2)
+    kept = torch.zeros_like(totals, dtype=torch.bool)
+    kept.scatter_(1, totals.topk(rule.num_kept_groups).indices, True)
+    return groups.masked_fill(~kept[:, :, None], float("-inf")).flatten(1)
 
 
 def gated_experts(

@@ -15,7 +15,7 @@ from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
-from specguide.layers.quantization import ProjectionInput
+from specguide.layers.quantization import InputFormat, ProjectionInput
 from specguide.layers.rope import RopeConfig
 from specguide.layers.sharding import Section, shards
 from specguide.parallel import Ranks
@@ -140,6 +140,14 @@ class Attention:
             CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """The format in which it prefers its input; None: a tensor."""
+        return self.qkv.input_format
+
+    def prepare(self) -> None:
+        """Make what is derived from the weights: nothing."""
 
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
         """Attend: x [T, input] → [T, hidden], or only the rows of the state's `outputs`. It first

@@ -11,9 +11,13 @@ from torch import Tensor
 from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward, GatedMlp
+from specguide.layers.latent_attention import LatentAttention
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization import ProjectionInput
+
+SelfAttention = Attention | LatentAttention
+"""The kinds of attention that a layer may have."""
 
 
 class Layer(Protocol):
@@ -28,7 +32,7 @@ class Layer(Protocol):
     def input_norm(self) -> RmsNorm | NoNorm: ...
 
     @property
-    def attention(self) -> Attention: ...
+    def attention(self) -> SelfAttention: ...
 
     def __call__(
         self,
@@ -49,7 +53,7 @@ class DecoderLayer:
     """hidden + attention(norm(hidden)), then + feed_forward(norm(·))."""
 
     input_norm: RmsNorm
-    attention: Attention
+    attention: SelfAttention
     post_attention_norm: RmsNorm
     feed_forward: FeedForward
 
@@ -76,7 +80,7 @@ class SandwichLayer:
     missing."""
 
     input_norm: RmsNorm | NoNorm
-    attention: Attention
+    attention: SelfAttention
     post_attention_norm: RmsNorm
     pre_mlp_norm: RmsNorm | NoNorm
     mlp: GatedMlp

@@ -128,15 +128,18 @@ def _yarn_band(rope: Mapping[str, Any], default_factor: float) -> dict[str, Any]
 def _yarn_attention_factor(rope: Mapping[str, Any], factor: float) -> float:
     """The stated factor, or the one that yarn derives from the extension (with DeepSeek's two
     mscales if given)."""
-
-    def mscale(weight: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
-
     if rope.get("attention_factor") is not None:
         return _number(rope, "attention_factor")
     if rope.get("mscale") and rope.get("mscale_all_dim"):
-        return mscale(_number(rope, "mscale")) / mscale(_number(rope, "mscale_all_dim"))
-    return mscale(1.0)
+        weights = _number(rope, "mscale"), _number(rope, "mscale_all_dim")
+        return yarn_mscale(factor, weights[0]) / yarn_mscale(factor, weights[1])
+    return yarn_mscale(factor, 1.0)
+
+
+def yarn_mscale(factor: float, weight: float) -> float:
+    """The factor on attention that YaRN derives from an extension of the context (Peng et al. 2023,
+    arXiv 2309.00071), with DeepSeek's weight."""
+    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
 
 def _check_parameters(rope: Mapping[str, Any], rope_type: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, positive_number, token_ids
 from specguide.layers.attention import AttentionShape
+from specguide.layers.latent_attention import LatentShape
 from specguide.layers.norm import NormKind
 from specguide.layers.quantization import (
     UNQUANTIZED,
@@ -138,6 +139,17 @@ class ModelConfig:
         """The configuration of a model of one layer, which is like one that would follow the last;
         an MTP head has such a layer."""
         return replace(self, num_layers=1, sliding_windows=self.sliding_windows[-1:])
+
+    @property
+    def rotary_dim(self) -> int:
+        """Features of a query or key that a rotary table is made for."""
+        return self.head_dim
+
+    @property
+    def latent(self) -> LatentShape | None:
+        """The shape of its latent attention, which stores one key a token, whose first features
+        stand for the values; None: its attention is of the usual kind, see `attention`."""
+        return None
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""

@@ -105,7 +105,7 @@ class Decoder:
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
         self.norm = RmsNorm.create(inner, "norm", config.hidden_size, last_norm)
         ropes = dict.fromkeys(layer.attention.shape.rope for layer in self.layers)
-        self._rope_tables = {rope: self._rope_table(rope, config.head_dim) for rope in ropes}
+        self._rope_tables = {rope: self._rope_table(rope, config.rotary_dim) for rope in ropes}
 
     def _lm_head(self, place: Placement) -> LmHead:
         if self.config.tie_word_embeddings:
@@ -152,6 +152,8 @@ class Decoder:
         )
         load_weights(files, decoder.destinations(), rename=rename)
         load_adapters(adapters, decoder.adapter_destinations())
+        for layer in decoder.layers:
+            layer.attention.prepare()
         if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
@@ -277,7 +279,7 @@ class Decoder:
         """The rotary table for a draft head's layer, as long as this model's: heads are published
         with a smaller max_position_embeddings than they serve. Raises CheckpointError if a rope of
         its kind cannot be that long."""
-        if layer.rope in self._rope_tables and layer.head_dim == self.config.head_dim:
+        if layer.rope in self._rope_tables and layer.rotary_dim == self.config.rotary_dim:
             return self._rope_tables[layer.rope]
         if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
             raise CheckpointError(
@@ -286,7 +288,7 @@ class Decoder:
                 f"{self.max_positions}: set max_model_len to {layer.max_position_embeddings} or "
                 "less"
             )
-        return self._rope_table(layer.rope, layer.head_dim)
+        return self._rope_table(layer.rope, layer.rotary_dim)
 
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
@@ -302,7 +304,7 @@ def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype)
             f"the model has; found {max_positions}",
             param="max_model_len",
         )
-    table_bytes = 2 * max_positions * config.head_dim * dtype.itemsize
+    table_bytes = 2 * max_positions * config.rotary_dim * dtype.itemsize
     if table_bytes > _LARGEST_TABLE:
         raise InvalidParams(
             f"the rope table for {max_positions} positions would need {table_bytes} bytes; set "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specguide.layers.attention import Attention
-from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer
+from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer, SelfAttention
 from specguide.layers.feed_forward import SEPARATE, FeedForward, GatedMlp, MlpNames
+from specguide.layers.latent_attention import LatentAttention
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import InputFormat
@@ -37,7 +38,7 @@ def layer_around(
         return RmsNorm.create(place, name, config.hidden_size, config.norm, output)
 
     return DecoderLayer(
-        input_norm=norm("input_layernorm", attention.qkv.input_format),
+        input_norm=norm("input_layernorm", attention.input_format),
         attention=attention,
         post_attention_norm=norm("post_attention_layernorm", feed_forward.input_format),
         feed_forward=feed_forward,
@@ -65,7 +66,7 @@ def sandwich_layer(
         return RmsNorm.create(place, name, config.hidden_size, config.norm, output)
 
     return SandwichLayer(
-        input_norm=norm(names.input, attention.qkv.input_format) if names.input else NoNorm(),
+        input_norm=norm(names.input, attention.input_format) if names.input else NoNorm(),
         attention=attention,
         post_attention_norm=norm(names.post_attention),
         pre_mlp_norm=norm(names.pre_mlp, mlp.input_format) if names.pre_mlp else NoNorm(),
@@ -74,6 +75,8 @@ def sandwich_layer(
     )
 
 
-def _attention(config: ModelConfig, index: int, place: Placement) -> Attention:
-    size = config.hidden_size
-    return Attention.create(place.within("self_attn"), size, size, config.attention(index))
+def _attention(config: ModelConfig, index: int, place: Placement) -> SelfAttention:
+    place, size = place.within("self_attn"), config.hidden_size
+    if config.latent is not None:
+        return LatentAttention.create(place, size, size, config.latent)
+    return Attention.create(place, size, size, config.attention(index))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specguide.errors import CheckpointError
@@ -48,3 +49,30 @@ def experts_shape(
         rule=RoutingRule(num_chosen, is_normalised, is_sigmoid, scale),
         **own,
     )
+
+
+def expert_groups(
+    fields: Mapping[str, Any], experts: ExpertsShape, defaults: tuple[int, int]
+) -> RoutingRule:
+    """The experts' rule with the groups that `n_group` and `topk_group` state. Raises
+    CheckpointError.
+
+    defaults: both if config.json states none
+    """
+    num_experts, rule = experts.num_experts, experts.rule
+    num_groups = positive_int(fields, "n_group", defaults[0])
+    num_kept = positive_int(fields, "topk_group", min(defaults[1], num_groups))
+    if num_kept == num_groups:
+        return rule
+    group_size = num_experts // num_groups
+    least = 2 if rule.is_sigmoid else 1
+    if num_experts % num_groups or group_size < least or num_kept > num_groups:
+        raise CheckpointError(
+            f"'n_group' {num_groups} and 'topk_group' {num_kept} do not fit {num_experts} experts"
+        )
+    if num_kept * group_size < rule.num_chosen:
+        raise CheckpointError(
+            f"'topk_group' {num_kept} leaves {num_kept * group_size} experts to choose "
+            f"{rule.num_chosen} from"
+        )
+    return replace(rule, num_groups=num_groups, num_kept_groups=num_kept)

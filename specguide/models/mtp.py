@@ -180,6 +180,7 @@ class MtpHead:
         with naming(folder):
             head = cls(config, target, layout)
         load_weights(files, head.destinations())
+        head.layer.attention.prepare()
         return head
 
     @staticmethod

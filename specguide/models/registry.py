@@ -14,6 +14,7 @@ from specguide.inputs.json_fields import mapping, naming, read_json, shown, toke
 from specguide.layers.quantization import ONLINE, ONLINE_HEADS, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
+from specguide.models.deepseek import DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
 from specguide.models.gguf import gguf_fields
@@ -48,6 +49,9 @@ _FAMILIES: tuple[Family[Any], ...] = (
     GLM,
     GLM4,
     GLM4_MOE,
+    GLM4_MOE_LITE,
+    DEEPSEEK2,
+    DEEPSEEK3,
     GRANITE,
     GRANITE_HYBRID,
     OLMO2,

@@ -89,6 +89,7 @@ class Sequences:
             config.head_dim,
             dtype,
             "cpu",
+            has_values=config.latent is None,
         )
         for tensor in (*cache.keys, *cache.values):
             tensor.fill_(1e3)

@@ -31,6 +31,9 @@ PHI3 = _family("Phi3")
 GLM = _family("Glm")
 GLM4 = _family("Glm4")
 GLM4_MOE = _family("Glm4Moe")
+GLM4_MOE_LITE = _family("Glm4MoeLite")
+DEEPSEEK2 = _family("DeepseekV2")
+DEEPSEEK3 = _family("DeepseekV3")
 GRANITE = _family("Granite")
 GRANITE_HYBRID = _family("GraniteMoeHybrid")
 OLMO2 = _family("Olmo2")
@@ -75,6 +78,24 @@ GLM4_MOE_SETTINGS = {
     "routed_scaling_factor": 2.5,
     "num_nextn_predict_layers": 1,
 }
+
+LATENT_SETTINGS = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 40,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 20,
+    "qk_rope_head_dim": 12,
+    "v_head_dim": 28,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 32,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 1,
+}
+
+DEEPSEEK3_SETTINGS = {**LATENT_SETTINGS, "q_lora_rank": 24, "n_group": 4, "topk_group": 2}
 
 GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
@@ -234,6 +255,31 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "first_k_dense_replace": 0,
             "norm_topk_prob": False,
         },
+    ),
+    "glm4-moe-lite": (
+        GLM4_MOE_LITE,
+        {**LATENT_SETTINGS, **NO_PAD, "q_lora_rank": 24, "mlp_layer_types": None},
+    ),
+    "deepseek2": (
+        DEEPSEEK2,
+        {
+            **DEEPSEEK3_SETTINGS,
+            "topk_method": "group_limited_greedy",
+            "n_shared_experts": 1,
+            "routed_scaling_factor": 1.5,
+        },
+    ),
+    "deepseek2-lite": (DEEPSEEK2, {**LATENT_SETTINGS, "first_k_dense_replace": 0}),
+    "deepseek3": (
+        DEEPSEEK3,
+        {
+            **DEEPSEEK3_SETTINGS,
+            "rope_parameters": {**YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 1.2},
+        },
+    ),
+    "deepseek3-halves": (
+        DEEPSEEK3,
+        {**LATENT_SETTINGS, "rope_interleave": False, "n_shared_experts": 2},
     ),
     "granite3": (GRANITE, {**NO_PAD, **GRANITE_FACTORS, "tie_word_embeddings": True}),
     "granite4": (

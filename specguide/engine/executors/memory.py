@@ -56,15 +56,16 @@ class Memory:
             config, size = _shortened(config, size)
         cache, *draft_cache = (
             KVCache.allocate(
-                num_layers,
+                shape.num_layers,
                 size.num_pages,
                 config.cache.page_size,
-                num_heads,
-                head_dim,
+                shape.num_heads,
+                shape.head_dim,
                 dtype,
                 target.device,
+                has_values=shape.has_values,
             )
-            for num_layers, num_heads, head_dim in keys
+            for shape in keys
         )
         sizes = SlotSizes(
             config.max_batch_size + 1,
@@ -81,8 +82,8 @@ class Memory:
 
 def _keys_of_target(target: Decoder) -> KeyShape:
     """The shape of the target's keys, for the layers and heads of this rank."""
-    num_layers, num_heads, head_dim = keys_of(target)
-    return len(target.stage.layers(num_layers)), num_heads, head_dim
+    shape = keys_of(target)
+    return shape._replace(num_layers=len(target.stage.layers(shape.num_layers)))
 
 
 def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:
@@ -117,6 +118,12 @@ def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
     dtype: torch.dtype = getattr(torch, config.cache_dtype)
     if dtype != FLOAT8:
         return dtype
+    if target.config.latent is not None:
+        raise InvalidParams(
+            "kv_cache_dtype 'fp8' is not supported for latent attention "
+            f"({target.config.architecture}): use 'bfloat16'",
+            param="kv_cache_dtype",
+        )
     if not has_float8(target.device):
         raise InvalidParams(
             "kv_cache_dtype 'fp8' needs a GPU of compute capability 8.9 (Ada, Hopper) or later: "
@@ -135,8 +142,15 @@ def _cache_size(
     config: ResolvedConfig, target: Decoder, keys: list[KeyShape], dtype: torch.dtype
 ) -> CacheSize:
     page_bytes = sum(
-        page_num_bytes(num_layers, config.cache.page_size, num_heads, head_dim, dtype)
-        for num_layers, num_heads, head_dim in keys
+        page_num_bytes(
+            shape.num_layers,
+            config.cache.page_size,
+            shape.num_heads,
+            shape.head_dim,
+            dtype,
+            has_values=shape.has_values,
+        )
+        for shape in keys
     )
     num_nodes = config.max_batch_size * config.layout.num_nodes
     needs = CacheNeeds(

@@ -103,7 +103,8 @@ class _CpuPlan:
         form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor | Float8Rows:
-        if not self._is_native(query, key_cache, form.scales):
+        is_latent = value_cache.shape[-1] != key_cache.shape[-1]
+        if is_latent or not self._is_native(query, key_cache, form.scales):
             return self._of_torch.run(query, key_cache, value_cache, form, output)
         query = query.contiguous()
         if output is None:

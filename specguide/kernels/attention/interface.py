@@ -249,9 +249,17 @@ class AttentionPlan(Protocol):
         own; tokens of this pass and of a tree have the positions in position_ids.
 
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
-        key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], of any dtype
+        key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], of any dtype. In
+                                latent attention the values are a view of the first value_dim
+                                numbers of each key; else value_dim = head_dim
         output:                 contiguous memory for the result; None: new memory
-        Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees no key,
+        Returns [T, num_heads, value_dim] of query's dtype; zeros for a token that sees no key,
         arbitrary values for tokens behind the last sequence. If the form has a rounding and there
         is no `output`, a plan may return the tokens' rows rounded to float8.
         """
+
+
+def empty_output(query: Tensor, value_cache: Tensor) -> Tensor:
+    """Uninitialised memory for the result of a pass, [T, num_heads, value_dim]."""
+    shape = *query.shape[:-1], value_cache.shape[-1]
+    return torch.empty(shape, dtype=query.dtype, device=query.device)

@@ -9,7 +9,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.kernels.attention.interface import AttentionForm, AttentionPlan, ForwardContext
+from specguide.kernels.attention.interface import (
+    AttentionForm,
+    AttentionPlan,
+    ForwardContext,
+    empty_output,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,7 @@ class _JoinedPlan:
         output: Tensor | None = None,
     ) -> Tensor:
         if output is None:
-            output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+            output = empty_output(query, value_cache)
         sizes = [self.num_first, len(query) - self.num_first]
         (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
         self.second.run(second, key_cache, value_cache, form, second_out)

@@ -14,6 +14,7 @@ from specguide.kernels.attention.interface import (
     AttentionMask,
     AttentionPlan,
     ForwardContext,
+    empty_output,
 )
 from specguide.kernels.attention.sinks import fitting_keys, with_sinks
 from specguide.kernels.kv_scales import UNSCALED
@@ -157,7 +158,8 @@ class _RaggedPlan:
         form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor:
-        output = torch.zeros_like(query) if output is None else output.zero_()
+        output = empty_output(query, value_cache) if output is None else output
+        output.zero_()
         for span in self.spans:
             keys, values = (
                 cache.index_select(0, span.page_ids).flatten(0, 1)[: span.seq_len].to(query.dtype)
@@ -177,7 +179,7 @@ def _attend_one(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
 ) -> Tensor:
     """Attention of one sequence: query [Q, num_heads, head_dim], keys and values [S, num_kv_heads,
-    head_dim] → [Q, num_heads, head_dim]."""
+    head_dim or value_dim] → [Q, num_heads, value_dim]."""
     query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
     keys, values = fitting_keys(mask, keys, values)
     output = scaled_dot_product_attention(
@@ -262,8 +264,8 @@ def _attend_padded(
     mask: Tensor,
     scale: float,
 ) -> Tensor:
-    """Attention of some sequences: query [B · Q, num_heads, head_dim] → the same shape. mask: the
-    mask of `part`"""
+    """Attention of some sequences: query [B · Q, num_heads, head_dim] → [B · Q, num_heads,
+    value_dim]. mask: the mask of `part`"""
     num_seqs, query_len = part.sequences.position_ids.shape
     num_kv_heads, head_dim = key_cache.shape[2:]
     group = query.shape[1] // num_kv_heads
@@ -278,11 +280,11 @@ def _attend_padded(
         .to(query.dtype)
         .flatten(0, 1)
         .index_fill_(0, part.past_end, 0)
-        .view(num_seqs, -1, num_kv_heads, head_dim)
+        .view(num_seqs, -1, num_kv_heads, cache.shape[-1])
         .transpose(1, 2)
         for cache in (key_cache, value_cache)
     )
     keys, values = fitting_keys(mask, keys, values)
     output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
-    output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
-    return output.reshape(query.shape)
+    output = output.view(num_seqs, num_kv_heads, group, query_len, -1).permute(0, 3, 1, 2, 4)
+    return output.reshape(*query.shape[:-1], -1)

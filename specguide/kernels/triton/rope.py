@@ -35,7 +35,7 @@ def _load_halves(source, exists, HALF: tl.constexpr):
 
 
 @triton.jit
-def _store_halves(sink, low, high, exists, HALF: tl.constexpr):
+def store_halves(sink, low, high, exists, HALF: tl.constexpr):
     tl.store(sink, low, mask=exists)
     tl.store(sink + HALF, high, mask=exists)
 
@@ -49,7 +49,7 @@ def _cached(numbers, factor, dtype: tl.constexpr):
 
 
 @triton.jit
-def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr):
+def pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr):
     """The places in a head of the dimensions that rotate together; see RotaryLayout."""
     if IS_INTERLEAVED:
         low, high = 2 * dim, 2 * dim + 1
@@ -82,17 +82,17 @@ def _load_heads(product, token, head, dim, column, exists, NUM_PARTS: tl.constex
 @triton.jit
 def _store_cached(sink, low, high, factor, exists, HALF: tl.constexpr):
     dtype: tl.constexpr = sink.dtype.element_ty
-    _store_halves(sink, _cached(low, factor, dtype), _cached(high, factor, dtype), exists, HALF)
+    store_halves(sink, _cached(low, factor, dtype), _cached(high, factor, dtype), exists, HALF)
 
 
 @triton.jit
-def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
+def rotated(low, high, rotary, in_half, HALF: tl.constexpr):
     """Both halves of heads, rotated, float32. rotary: pointer to a token's two halves of cosines,
     then of sines"""
     low_cos, high_cos = _load_halves(rotary, in_half, HALF)
     low_sin, high_sin = _load_halves(rotary + 2 * HALF, in_half, HALF)
-    rotated = low * low_cos.to(tl.float32) + high * low_sin.to(tl.float32)
-    return rotated, high * high_cos.to(tl.float32) + low * high_sin.to(tl.float32)
+    low_sum = low * low_cos.to(tl.float32) + high * low_sin.to(tl.float32)
+    return low_sum, high * high_cos.to(tl.float32) + low * high_sin.to(tl.float32)
 
 
 @triton.jit
@@ -109,12 +109,12 @@ def _turned_heads(
     IS_INTERLEAVED: tl.constexpr,
 ):
     """Some heads of a token, rotated: both halves, float32."""
-    low_dim, high_dim = _pairs(dim, HALF, TURNED, IS_INTERLEAVED)
+    low_dim, high_dim = pairs(dim, HALF, TURNED, IS_INTERLEAVED)
     column = head * (2 * HALF)
     low = _load_heads(product, token, head, low_dim, column, exists, NUM_PARTS)
     high = _load_heads(product, token, head, high_dim, column, exists, NUM_PARTS)
     rotary += token * (4 * HALF) + dim
-    return _rotated(low.to(tl.float32), high.to(tl.float32), rotary, dim < HALF, HALF)
+    return rotated(low.to(tl.float32), high.to(tl.float32), rotary, dim < HALF, HALF)
 
 
 @triton.jit
@@ -161,7 +161,7 @@ def _rope_kernel(
         *(NUM_PARTS, HALF, TURNED, IS_INTERLEAVED),
     )
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
-    _store_halves(sink, low, high, is_query, HALF)
+    store_halves(sink, low, high, is_query, HALF)
     cell = (slot * NUM_KV_HEADS + kv_head) * (2 * HALF) + dim
     is_stored = is_key & (slot >= 0)
     _store_cached(key_cache + cell, key_low, key_high, key_factor, is_stored, HALF)

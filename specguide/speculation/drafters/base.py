@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from specguide import native
 from specguide.cache import KVCache
@@ -35,8 +35,14 @@ class DraftTarget:
     shipped: Path
 
 
-KeyShape = tuple[int, int, int]
-"""Number of layers, number of key heads on this rank, size of a head."""
+class KeyShape(NamedTuple):
+    """What a model stores for each token: number of layers, number of key heads on this rank, size
+    of a head, and whether values are stored beside the keys."""
+
+    num_layers: int
+    num_heads: int
+    head_dim: int
+    has_values: bool
 
 
 class CutModel(Protocol):
@@ -56,7 +62,7 @@ def keys_of(model: CutModel) -> KeyShape:
     """The shape of the keys that a model stores for each token."""
     config = model.config
     num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
-    return config.num_layers, num_kv_heads, config.head_dim
+    return KeyShape(config.num_layers, num_kv_heads, config.head_dim, config.latent is None)
 
 
 @dataclass(frozen=True)
