@@ -163,6 +163,20 @@ def test_routing_with_biases_for_the_choice(
     check_routing(random(num_tokens, 17), rule)
 
 
+@pytest.mark.parametrize(
+    ("num_tokens", "num_experts", "num_groups", "num_kept"),
+    [small(3, 20, 5, 2), small(700, 20, 4, 3), (40, 256, 8, 4), (4096, 256, 8, 4)],
+)
+def test_routing_to_experts_of_the_best_groups(
+    num_tokens: int, num_experts: int, num_groups: int, num_kept: int
+) -> None:
+    groups = dict(num_groups=num_groups, num_kept_groups=num_kept)
+    logits, bias = random(num_tokens, num_experts), 0.3 * random(num_experts)
+    for is_sigmoid in (True, False):
+        rule = RoutingRule(4, is_sigmoid, is_sigmoid, **groups)
+        check_routing(logits, rule, bias if is_sigmoid else None)
+
+
 @pytest.mark.small
 @pytest.mark.parametrize("held", [range(0, 6), range(6, 17), range(16, 17)], ids=str)
 @pytest.mark.parametrize("num_tokens", [1, 40, 600])

@@ -20,7 +20,7 @@ def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_backend, "num_multiprocessors", lambda _: 132)
 
 
-LLAMA_8B = triton_backend.Heads(32, 8, 128, torch.bfloat16, torch.bfloat16)
+LLAMA_8B = triton_backend.Heads(32, 8, 128, 128, torch.bfloat16, torch.bfloat16)
 
 
 def context_of(num_seqs: int, num_tokens: int) -> ForwardContext:
@@ -70,9 +70,7 @@ def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) ->
     """What the kernels of a prefill's attention are compiled for."""
     context = context_of(num_seqs, num_tokens)
     found = triton_backend.choose_launch(context, heads, CPU)
-    num_blocks, _ = triton_backend._num_tiles(
-        context, found.block_rows * heads.num_kv_heads // heads.num_heads
-    )
+    num_blocks, _ = triton_backend._num_tiles(context, found.block_rows // heads.group)
     most_seqs = num_blocks > 1 and num_seqs > 1 and triton_backend._most_seqs(num_seqs)
     splits = found.num_splits if found.num_splits <= 4 else 1 << (found.num_splits - 1).bit_length()
     return {("combine", splits), ("attend", replace(found, num_splits=1), most_seqs)}
@@ -84,7 +82,8 @@ def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) ->
     [
         LLAMA_8B,
         LLAMA_8B._replace(num_heads=28, num_kv_heads=4),
-        LLAMA_8B._replace(num_heads=9, num_kv_heads=3, head_dim=64),
+        LLAMA_8B._replace(num_heads=9, num_kv_heads=3, head_dim=64, value_dim=64),
+        LLAMA_8B._replace(num_heads=16, num_kv_heads=1, head_dim=576, value_dim=512),
     ],
     ids=str,
 )

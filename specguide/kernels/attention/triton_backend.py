@@ -11,7 +11,12 @@ import torch
 import triton
 from torch import Tensor
 
-from specguide.kernels.attention.interface import AttentionForm, ForwardContext, KernelMask
+from specguide.kernels.attention.interface import (
+    AttentionForm,
+    ForwardContext,
+    KernelMask,
+    empty_output,
+)
 from specguide.kernels.attention.triton_combine import (
     Parts,
     can_round,
@@ -31,6 +36,10 @@ from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 
 _MOST_LEADER_ROWS = 64
 """Maximum rows of a leader's tile, so that the follower's programs find room beside it."""
+
+_LEAST_ROWS = 16
+_MOST_LATENT_ROWS = 64
+"""Maximum rows of a tile in latent attention, whose sums of values have 512 numbers a row."""
 
 _CROWD = 4
 """Programs per multiprocessor, of few rows each, from which small programs that overlap are
@@ -57,11 +66,12 @@ class TritonAttention:
 
 
 class Heads(NamedTuple):
-    """The heads of a launch: their numbers, size and dtypes."""
+    """The heads of a launch: their numbers, sizes and dtypes."""
 
     num_heads: int
     num_kv_heads: int
     head_dim: int
+    value_dim: int
     dtype: torch.dtype
     cache_dtype: torch.dtype
 
@@ -69,16 +79,32 @@ class Heads(NamedTuple):
     def is_half(self) -> bool:
         return self.dtype.itemsize == 2
 
+    @property
+    def is_latent(self) -> bool:
+        """Whether values are the first dimensions of keys."""
+        return self.value_dim < self.head_dim
+
+    @property
+    def group(self) -> int:
+        """Number of heads that a tile takes; all of them share a key head."""
+        group = self.num_heads // self.num_kv_heads
+        if not self.is_latent:
+            return group
+        most = _MOST_LATENT_ROWS if self.is_half else _LEAST_ROWS
+        return next(size for size in range(min(group, most), 0, -1) if group % size == 0)
+
 
 @dataclass(frozen=True)
 class Launch:
     """The shape of a launch.
 
+    group:      heads per tile
     block_rows: rows per tile: query tokens · heads of a group
     block_keys: keys per step
     num_splits: programs over which the keys of a sequence are spread
     """
 
+    group: int
     block_rows: int
     block_keys: int
     num_splits: int
@@ -107,18 +133,19 @@ class TritonPlan:
         form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor | Float8Rows:
-        launch = self._launch(query, key_cache)
+        launch = self._launch(query, key_cache, value_cache)
+        value_dim = value_cache.shape[-1]
         table = self.context.block_table
         cache = Cache(
             *(cells(key_cache), cells(value_cache), table, table.stride(0)), form.scales.value
         )
-        parts = empty_parts(query, launch.num_splits) if launch.num_splits > 1 else None
+        parts = empty_parts(query, value_dim, launch.num_splits) if launch.num_splits > 1 else None
         rounding = form.rounding if output is None else None
         if parts is not None and rounding is not None and can_round(parts, rounding):
             self._attend(query, cache, parts, launch, form)
             return combine_and_round(parts, query, rounding)
         if output is None:
-            output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+            output = empty_output(query, value_cache)
         self._attend(query, cache, parts or Parts(output, None), launch, form)
         if parts is not None:
             combine(parts, output, Order.LEADS if self._is_leader else Order.ALONE)
@@ -128,10 +155,10 @@ class TritonPlan:
     def _is_leader(self) -> bool:
         return self.order == Order.LEADS
 
-    def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
+    def _launch(self, query: Tensor, key_cache: Tensor, value_cache: Tensor) -> Launch:
         num_heads, head_dim = query.shape[1:]
-        num_kv_heads = key_cache.shape[2]
-        heads = Heads(num_heads, num_kv_heads, head_dim, query.dtype, key_cache.dtype)
+        num_kv_heads, value_dim = value_cache.shape[2:]
+        heads = Heads(num_heads, num_kv_heads, head_dim, value_dim, query.dtype, key_cache.dtype)
         if heads not in self.launches:
             most_rows = _MOST_LEADER_ROWS if self._is_leader else None
             self.launches[heads] = choose_launch(self.context, heads, query.device, most_rows)
@@ -144,12 +171,12 @@ class TritonPlan:
         context = self.context
         ancestor_mask, tree_positions, num_tree_keys = self.mask
         page_size, num_kv_heads = cache.key_cache.shape[1:3]
-        head_dim = query.shape[2]
-        group = query.shape[1] // num_kv_heads
+        head_dim, value_dim = query.shape[2], parts.output.shape[-1]
+        num_groups = query.shape[1] // launch.group
         num_seqs = context.seq_lens.shape[0]
         leads_later = self._is_leader and launch.num_splits > 1
-        num_blocks, num_tiles = _num_tiles(context, launch.block_rows // group)
-        grid = (num_kv_heads, num_tiles, launch.num_splits)
+        num_blocks, num_tiles = _num_tiles(context, launch.block_rows // launch.group)
+        grid = (num_groups, num_tiles, launch.num_splits)
         attention_kernel[grid](
             Queries(query, query.stride(0), query.stride(1)),
             cache,
@@ -164,9 +191,12 @@ class TritonPlan:
             num_tree_keys,
             form.sliding_window,
             NUM_KV_HEADS=num_kv_heads,
-            GROUP=group,
+            NUM_GROUPS=num_groups // num_kv_heads,
+            GROUP=launch.group,
             HEAD_DIM=head_dim,
-            BLOCK_DIM=max(32, triton.next_power_of_2(head_dim)),
+            VALUE_DIM=value_dim,
+            BLOCK_DIM=_block(value_dim),
+            BLOCK_REST=_block(head_dim - value_dim) if value_dim < head_dim else 0,
             PAGE_SIZE=page_size,
             ROWS=launch.block_rows,
             KEYS=launch.block_keys,
@@ -178,6 +208,11 @@ class TritonPlan:
             num_stages=launch.num_stages,
             **overlap(query.device),
         )
+
+
+def _block(num_dims: int) -> int:
+    """The number of dimensions that a tile has room for."""
+    return max(32, triton.next_power_of_2(num_dims))
 
 
 def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:
@@ -202,20 +237,22 @@ def choose_launch(
 
     most_rows: maximum rows of a tile in half precision; None: as the mask says
     """
-    group = heads.num_heads // heads.num_kv_heads
+    if heads.is_latent:
+        return _latent_launch(context, heads, device)
+    group = heads.group
     is_prompt = context.max_query_len > _MOST_DECODED
     most_rows = (most_rows or context.mask.most_tile_rows) if heads.is_half else 32
-    wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
+    wanted = max(_LEAST_ROWS, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_programs = _num_programs(context, block_rows, group, heads.num_kv_heads)
+    num_programs = _num_programs(context, block_rows, heads)
     num_processors = num_multiprocessors(device)
     if is_prompt and 2 * num_programs < num_processors and block_rows >= 2 * max(64, group):
         block_rows //= 2
-        num_programs = _num_programs(context, block_rows, group, heads.num_kv_heads)
+        num_programs = _num_programs(context, block_rows, heads)
     is_small = heads.is_half and block_rows == 16 and heads.head_dim <= 128
     if is_small and context.mask.is_causal and num_programs > _CROWD * num_processors:
         num_warps, num_stages = (2, 2) if heads.cache_dtype == FLOAT8 else (1, 3)
-        return Launch(block_rows, 32, 1, num_warps, num_stages)
+        return Launch(group, block_rows, 32, 1, num_warps, num_stages)
     max_keys = context.block_table.shape[1] * context.page_size
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
@@ -226,7 +263,23 @@ def choose_launch(
     else:
         num_warps = 4 if block_rows > 16 or is_few or not heads.is_half else 2
     block_keys, num_stages = _choose_step(context, heads, num_splits, num_warps)
-    return Launch(block_rows, block_keys, max(1, num_splits), num_warps, num_stages)
+    return Launch(group, block_rows, block_keys, max(1, num_splits), num_warps, num_stages)
+
+
+def _latent_launch(context: ForwardContext, heads: Heads, device: torch.device) -> Launch:
+    """The launch of latent attention: one program a multiprocessor, whose shared memory holds the
+    queries and two steps of keys."""
+    group = heads.group
+    most_rows = _MOST_LATENT_ROWS if heads.is_half else _LEAST_ROWS
+    wanted = max(_LEAST_ROWS, triton.next_power_of_2(context.max_query_len * group))
+    block_rows = min(wanted, most_rows)
+    num_programs = _num_programs(context, block_rows, heads)
+    max_keys = context.block_table.shape[1] * context.page_size
+    num_splits = min(num_multiprocessors(device) // num_programs, triton.cdiv(max_keys, 64), 16)
+    num_warps = 8 if block_rows > 32 else 4
+    return Launch(
+        group, block_rows, 32 if heads.is_half else 16, max(1, num_splits), num_warps, num_stages=2
+    )
 
 
 def _choose_step(
@@ -246,6 +299,7 @@ def _choose_step(
     return step
 
 
-def _num_programs(context: ForwardContext, block_rows: int, group: int, num_kv_heads: int) -> int:
+def _num_programs(context: ForwardContext, block_rows: int, heads: Heads) -> int:
     """The number of programs where keys are not split."""
-    return _num_tiles(context, block_rows // group)[1] * num_kv_heads
+    num_tiles = _num_tiles(context, block_rows // heads.group)[1]
+    return num_tiles * (heads.num_heads // heads.group)

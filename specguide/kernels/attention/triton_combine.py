@@ -104,12 +104,12 @@ def _combine_and_round_kernel(
     tl.store(float8.scales + token, scale)
 
 
-def empty_parts(query: Tensor, num_splits: int) -> Parts:
-    """Uninitialised parts: attention [T, num_heads, num_splits, head_dim], and sums [T, num_heads,
+def empty_parts(query: Tensor, value_dim: int, num_splits: int) -> Parts:
+    """Uninitialised parts: attention [T, num_heads, num_splits, value_dim], and sums [T, num_heads,
     num_splits]."""
-    num_tokens, num_heads, head_dim = query.shape
+    num_tokens, num_heads, _ = query.shape
     shape = num_tokens, num_heads, num_splits
-    output = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
+    output = torch.empty(*shape, value_dim, dtype=torch.float32, device=query.device)
     return Parts(output, torch.empty(shape, dtype=torch.float32, device=query.device))
 
 

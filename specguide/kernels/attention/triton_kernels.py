@@ -57,6 +57,20 @@ class _Pages(NamedTuple):
     value_scale: Any
 
 
+class _Cells(NamedTuple):
+    """The cells of a key and of a value: numbers, or pairs of them.
+
+    value: places of a value's cells, and of as many of the key's
+    rest:  places of a key's other cells; None: there are none
+    """
+
+    value: Any
+    rest: Any
+    NUM_KEY: Any
+    NUM_VALUE: Any
+    NUM_KV_HEADS: Any
+
+
 class _Span(NamedTuple):
     """The keys begin … end - 1 that a program reads, the factor on their scores, and the window
     (None: no window). masked: the first key that some row may not see; keys before it need no
@@ -70,36 +84,36 @@ class _Span(NamedTuple):
 
 
 @triton.jit
-def _load_queries(queries, rows, dim, HEAD_DIM: tl.constexpr):
-    """Query heads of the tile's rows, [rows, dim], 0 where there is none."""
+def _load_queries(queries, rows, dim, END: tl.constexpr):
+    """Dimensions of the query heads of the tile's rows, [rows, dim]; 0 where there is no row, and
+    from END on."""
     source = rows.query_id.to(tl.int64) * queries.stride + rows.head * queries.head_stride
     return tl.load(
         queries.query + source[:, None] + dim[None, :],
-        mask=rows.exists[:, None] & (dim < HEAD_DIM)[None, :],
+        mask=rows.exists[:, None] & (dim < END)[None, :],
         other=0,
     )
 
 
 @triton.jit
-def _load_kv(
-    cache,
-    key_id,
-    exists,
-    cell,
-    PAGE_SIZE: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    NUM_CELLS: tl.constexpr,
-):
-    """Keys and values, each [keys, cells], 0 where there is none; not scaled yet."""
+def _load_kv(cache, key_id, exists, cells, PAGE_SIZE: tl.constexpr):
+    """Keys, values, and the rest of the keys if values are their first cells, each [keys, cells], 0
+    where there is none; not scaled yet."""
     page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
     slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
-    first = (slot * NUM_KV_HEADS + cache.kv_head) * NUM_CELLS
+    first = (slot * cells.NUM_KV_HEADS + cache.kv_head) * cells.NUM_KEY
     # Behind the end are values of earlier requests, perhaps NaN: even with a weight of zero a NaN
     # would spoil the sum.
-    is_value = exists[:, None] & (cell < NUM_CELLS)[None, :]
-    source = first[:, None] + cell[None, :]
+    is_value = exists[:, None] & (cells.value < cells.NUM_VALUE)[None, :]
+    source = first[:, None] + cells.value[None, :]
     keys = tl.load(cache.key_cache + source, mask=is_value, other=0)
-    return keys, tl.load(cache.value_cache + source, mask=is_value, other=0)
+    if cells.rest is None:
+        values, rest = tl.load(cache.value_cache + source, mask=is_value, other=0), None
+    else:
+        is_rest = exists[:, None] & (cells.rest < cells.NUM_KEY)[None, :]
+        source = first[:, None] + cells.rest[None, :]
+        values, rest = keys, tl.load(cache.key_cache + source, mask=is_rest, other=0)
+    return keys, values, rest
 
 
 @triton.jit
@@ -117,12 +131,15 @@ def _start(sinks, rows, split, ROWS: tl.constexpr):
 
 
 @triton.jit
-def _scores(queries, keys, UNPACK: tl.constexpr):
-    """Scores of the rows for the keys, float32 [rows, keys]."""
+def _scores(queries, keys, rest, UNPACK: tl.constexpr):
+    """Scores of the rows for the keys, float32 [rows, keys]. rest: the keys' other cells, or
+    None"""
     tiles = numbers_of(keys, queries[0].dtype, UNPACK)
     scores = tl.dot(queries[0], tl.trans(tiles[0]), input_precision="ieee")
     if keys.dtype == tl.int16:
         scores = tl.dot(queries[1], tl.trans(tiles[1]), scores, input_precision="ieee")
+    if rest is not None:
+        scores = tl.dot(queries[1], tl.trans(rest), scores, input_precision="ieee")
     return scores
 
 
@@ -161,9 +178,7 @@ def _attend(
     seq,
     start,
     span,
-    cell,
-    NUM_KV_HEADS: tl.constexpr,
-    NUM_CELLS: tl.constexpr,
+    cells,
     PAGE_SIZE: tl.constexpr,
     KEYS: tl.constexpr,
     HAS_SEEN: tl.constexpr,
@@ -179,16 +194,14 @@ def _attend(
     if HAS_SEEN:
         for first in range(span.begin, span.masked, KEYS):
             key_id = first + tl.arange(0, KEYS)
-            keys, values = _load_kv(
-                cache, key_id, key_id >= 0, cell, PAGE_SIZE, NUM_KV_HEADS, NUM_CELLS
-            )
-            scores = _scores(queries, keys, UNPACK) * span.scale
+            keys, values, rest = _load_kv(cache, key_id, key_id >= 0, cells, PAGE_SIZE)
+            scores = _scores(queries, keys, rest, UNPACK) * span.scale
             best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
     for first in range(span.masked, span.end, KEYS):
         key_id = first + tl.arange(0, KEYS)
         exists = key_id < span.end
-        keys, values = _load_kv(cache, key_id, exists, cell, PAGE_SIZE, NUM_KV_HEADS, NUM_CELLS)
-        scores = _scores(queries, keys, UNPACK) * span.scale
+        keys, values, rest = _load_kv(cache, key_id, exists, cells, PAGE_SIZE)
+        scores = _scores(queries, keys, rest, UNPACK) * span.scale
         visible = visible_keys(tree, seq, rows, key_id, exists, span.window)
         scores = tl.where(visible, scores, float("-inf"))
         best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
@@ -198,7 +211,7 @@ def _attend(
 
 
 @triton.jit
-def _store_rows(parts, found, row_id, is_row, dim, HEAD_DIM: tl.constexpr):
+def _store_rows(parts, found, row_id, is_row, dim, VALUE_DIM: tl.constexpr):
     """Store each row's attention, as `_attend` found it; for a split also the logarithm of the
     row's sum of exponentials."""
     best, total, mixed = found
@@ -206,9 +219,9 @@ def _store_rows(parts, found, row_id, is_row, dim, HEAD_DIM: tl.constexpr):
         tl.store(parts.log_sums + row_id, best + tl.log2(total), mask=is_row)
         is_row = is_row & (total != 0)
     tl.store(
-        parts.output + row_id[:, None] * HEAD_DIM + dim[None, :],
+        parts.output + row_id[:, None] * VALUE_DIM + dim[None, :],
         mixed,
-        mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
+        mask=is_row[:, None] & (dim < VALUE_DIM)[None, :],
     )
 
 
@@ -227,9 +240,12 @@ def attention_kernel(
     num_tree_keys,
     window,
     NUM_KV_HEADS: tl.constexpr,
+    NUM_GROUPS: tl.constexpr,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
     BLOCK_DIM: tl.constexpr,
+    BLOCK_REST: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
@@ -240,21 +256,27 @@ def attention_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes the scale of the
-    keys and log₂ e, since exponents are to base 2. `tree` and `window` are None if there is
-    none."""
+    keys and log₂ e, since exponents are to base 2. `tree` and `window` are None if there is none.
+    A tile takes GROUP heads, and NUM_GROUPS such groups share a key head. With BLOCK_REST values
+    are the first VALUE_DIM dimensions of keys."""
     await_results(OVERLAP, ORDER)
-    kv_head, split = tl.program_id(0), tl.program_id(2)
+    group, split = tl.program_id(0), tl.program_id(2)
     index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)
     seq = load_sequence(sequences, tree, tl.minimum(index, num_seqs - 1), num_tree_keys)
     if (index < num_seqs) & (block * (ROWS // GROUP) < seq.query_len):
         PAIRED: tl.constexpr = cache.key_cache.dtype.element_ty == tl.int16
-        NUM_CELLS: tl.constexpr = HEAD_DIM // 2 if PAIRED else HEAD_DIM
-        dim = tl.arange(0, BLOCK_DIM)
-        cell = tl.arange(0, BLOCK_DIM // 2 if PAIRED else BLOCK_DIM)
-        rows = load_rows(sequences.position_ids, seq, block, kv_head, GROUP, ROWS)
-        own = _load_queries(queries, rows, dim, HEAD_DIM)
+        EACH: tl.constexpr = 2 if PAIRED else 1
+        dim, rest = tl.arange(0, BLOCK_DIM), None
+        rows = load_rows(sequences.position_ids, seq, block, group, GROUP, ROWS)
+        own = _load_queries(queries, rows, dim, VALUE_DIM)
         if PAIRED and own.dtype == tl.bfloat16:
             own = own.to(tl.float16)
+        tiles = split_pairs(own, PAIRED)
+        if BLOCK_REST:
+            rest = VALUE_DIM + tl.arange(0, BLOCK_REST)
+            tiles = own, _load_queries(queries, rows, rest, HEAD_DIM)
+        cell = tl.arange(0, BLOCK_DIM // EACH)
+        cells = _Cells(cell, rest, HEAD_DIM // EACH, VALUE_DIM // EACH, NUM_KV_HEADS)
         IS_SPLIT: tl.constexpr = parts.log_sums is not None
         begin, end = key_range(
             tree, seq, rows, block, split, num_splits, window, IS_SPLIT, ROWS // GROUP, KEYS
@@ -265,11 +287,13 @@ def attention_kernel(
         span = _Span(begin, masked, end, scale, window)
         start = _start(sinks, rows, split, ROWS)
         page = cache.block_table + index * cache.block_table_stride
+        kv_head = group // NUM_GROUPS
         pages = _Pages(cache.key_cache, cache.value_cache, page, kv_head, cache.value_scale)
         found = _attend(
-            *(split_pairs(own, PAIRED), rows, pages, tree, seq, start, span, cell),
-            *(NUM_KV_HEADS, NUM_CELLS, PAGE_SIZE, KEYS, HAS_SEEN, UNPACK),
+            *(tiles, rows, pages, tree, seq, start, span, cells),
+            *(PAGE_SIZE, KEYS, HAS_SEEN, UNPACK),
         )
-        row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
-        _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)
+        num_heads = NUM_KV_HEADS * NUM_GROUPS * GROUP
+        row_id = (rows.query_id.to(tl.int64) * num_heads + rows.head) * num_splits
+        _store_rows(parts, found, row_id + split, rows.exists, dim, VALUE_DIM)
     await_leader(OVERLAP, ORDER)

@@ -98,15 +98,15 @@ def load_sequence(sequences, tree, seq, num_tree_keys):
 
 
 @triton.jit
-def load_rows(position_ids, seq, block, kv_head, GROUP: tl.constexpr, ROWS: tl.constexpr):
-    """The rows of some tokens of a sequence and all heads that share a key head."""
+def load_rows(position_ids, seq, block, group, GROUP: tl.constexpr, ROWS: tl.constexpr):
+    """The rows of some tokens of a sequence and a group of heads, which share a key head."""
     TOKENS: tl.constexpr = ROWS // GROUP
     row = tl.arange(0, ROWS)
     token = block * TOKENS + row // GROUP
     exists = (row < TOKENS * GROUP) & (token < seq.query_len)
     position = tl.load(position_ids + seq.first + token, mask=exists, other=2**31 - 1)
     position = position.to(tl.int32)
-    return Rows(seq.first + token, kv_head * GROUP + row % GROUP, token, exists, position)
+    return Rows(seq.first + token, group * GROUP + row % GROUP, token, exists, position)
 
 
 @triton.jit

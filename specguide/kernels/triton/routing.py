@@ -29,13 +29,16 @@ _LEAST_SUM = tl.constexpr(LEAST_SUM)
 
 
 class Rule(NamedTuple):
-    """A RoutingRule for a kernel. bias: float32 [experts] or None"""
+    """A RoutingRule for a kernel. bias: float32 [experts] or None. GROUPS, KEPT: groups of experts,
+    and those of which a token chooses"""
 
     bias: Any
     K: Any
     NORMALISED: Any
     SIGMOID: Any
     SCALE: Any
+    GROUPS: Any
+    KEPT: Any
 
 
 @triton.jit
@@ -49,6 +52,27 @@ def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.c
         at = tl.min(tl.where(is_best, expert, 2**30), 1)[:, None]
         place = tl.where(expert == at, number, place)
     return tl.where(place < K, place, -1)
+
+
+@triton.jit
+def _of_kept_groups(score, expert, rule, NUM_EXPERTS: tl.constexpr):
+    """The scores of the groups that each token chooses from; -∞ for the others."""
+    SIZE: tl.constexpr = NUM_EXPERTS // rule.GROUPS
+    total = tl.full(score.shape, float("-inf"), tl.float32)
+    for group in tl.static_range(rule.GROUPS):
+        own = tl.where((expert // SIZE == group) & (expert < NUM_EXPERTS), score, float("-inf"))
+        best = tl.max(own, 1)[:, None]
+        if rule.SIGMOID:
+            at = tl.min(tl.where(own == best, expert, 2**30), 1)[:, None]
+            best += tl.max(tl.where(expert == at, float("-inf"), own), 1)[:, None]
+        total = tl.where(expert // SIZE == group, best, total)
+    is_kept = expert < 0
+    for _ in tl.static_range(rule.KEPT):
+        left = tl.where(is_kept | (expert >= NUM_EXPERTS), float("-inf"), total)
+        is_best = ~is_kept & (expert < NUM_EXPERTS) & (left == tl.max(left, 1)[:, None])
+        group = tl.min(tl.where(is_best, expert // SIZE, 2**30), 1)[:, None]
+        is_kept = is_kept | (expert // SIZE == group)
+    return tl.where(is_kept, score, float("-inf"))
 
 
 @triton.jit
@@ -75,6 +99,8 @@ def _place_and_weight(logit, token, expert, num_tokens, rule, NUM_EXPERTS: tl.co
             probability = score / tl.sum(score, 1)[:, None]
         ranked = probability + tl.load(rule.bias + expert, mask=expert < NUM_EXPERTS, other=0.0)
         ranked = tl.where(ranked == ranked, ranked, float("-inf"))
+    if rule.GROUPS > 1:
+        ranked = _of_kept_groups(ranked, expert, rule, NUM_EXPERTS)
     place = _choose(ranked, token, expert, num_tokens, NUM_EXPERTS, rule.K)
     weight = score
     if rule.NORMALISED:
@@ -209,7 +235,10 @@ def route(
     blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
     constants = dict(EXPERTS=triton.next_power_of_2(num_experts), **overlap(device))
     part = dict(FIRST=here.start, HELD=len(here))
-    constexprs = num_chosen, rule.is_normalised, rule.is_sigmoid, rule.scale
+    constexprs = (
+        *(num_chosen, rule.is_normalised, rule.is_sigmoid, rule.scale),
+        *(rule.num_groups, rule.num_kept_groups),
+    )
     choice = dict(rule=Rule(bias, *map(tl.constexpr, constexprs)), NUM_EXPERTS=num_experts)
     tokens = triton.next_power_of_2(max(1, num_tokens))
     arguments = (blocks.pairs, blocks.experts, blocks.sizes, blocks.num)
