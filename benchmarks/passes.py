@@ -35,6 +35,7 @@ from specguide.cache import KVCache
 from specguide.kernels import Peers
 from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.kernels.peers import peers_num_bytes
+from specguide.layers.attention import kv_heads_of_rank
 from specguide.layers.lora import NO_LORA, Lora, LoraForm
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, NoCollectives, Ranks
@@ -124,9 +125,17 @@ class Pass:
     ) -> Callable[[], Tensor]:
         """What gives the logits."""
         config, device = decoder.config, decoder.device
-        shape = PAGE_SIZE, config.num_kv_heads // decoder.ranks.size, config.head_dim
         num_pages = self.num_sequences * self.num_pages_each
-        cache = KVCache.allocate(config.num_layers, num_pages, *shape, cache_dtype, device)
+        cache = KVCache.allocate(
+            config.num_layers,
+            num_pages,
+            PAGE_SIZE,
+            kv_heads_of_rank(config.num_kv_heads, decoder.ranks),
+            config.head_dim,
+            cache_dtype,
+            device,
+            has_values=config.latent is None,
+        )
         count = self.num_sequences * self.num_tokens
         tokens = torch.randint(config.vocab_size, (count,), device=device)
         last = torch.arange(count, device=device).view(self.num_sequences, -1)[:, -4:].flatten()

@@ -29,6 +29,7 @@ def logits_of(
         config.head_dim,
         cache_dtype or decoder.dtype,
         device,
+        has_values=config.latent is None,
     )
     positions = torch.arange(num_tokens, device=device)
     context = ForwardContext(

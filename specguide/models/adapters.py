@@ -64,7 +64,8 @@ def check_adapters(folders: Sequence[Path], destinations: Mapping[str, Destinati
         if foreign := [name for new, name in names.items() if new not in mine]:
             raise CheckpointError(
                 f"{folder / _WEIGHTS}: the model has no place for {min(foreign)}: an adapter may "
-                "change the linear layers of attention and of dense feed-forward layers"
+                "change the linear layers of attention but kv_b_proj, and of dense feed-forward "
+                "layers"
             )
         check_weights((folder / _WEIGHTS,), mine, rename=partial(_renamed, index))
 

@@ -205,7 +205,7 @@ HARMLESS = _names("""
     attn_implementation attention_implementation use_flash_attn use_flash_attention
     use_flash_attention_2 flash_attn attention_softmax_in_fp32 scale_attention_softmax_in_fp32
     reorder_and_upcast_attn fp32_residual_connection gradient_checkpointing recompute_granularity
-    sequence_parallel seed hash_seed neftune_noise_alpha max_sequence_length max_seq_len
+    sequence_parallel seq_aux seed hash_seed neftune_noise_alpha max_sequence_length max_seq_len
     max_seq_length seq_length model_max_length tokenizer_model_max_length tokenizer_padding_side
     task_specific_params prefix id2label label2id num_labels problem_type finetuning_task
     add_classification_head classifier_activation summary_type summary_use_proj is_decoder

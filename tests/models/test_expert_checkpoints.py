@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 import torch
 from random_models import (
+    DEEPSEEK2,
+    DEEPSEEK3,
     GLM4_MOE,
+    GLM4_MOE_LITE,
     GPT_OSS,
     GPT_OSS_SETTINGS,
+    LATENT_IN_GROUPS,
     MINIMAX_M2,
     MIXTRAL,
     NO_PAD,
@@ -132,6 +136,15 @@ FP8 = {
 
 
 SIZES = {"hidden_size": 128, "head_dim": 24, "num_experts_per_tok": 2}
+DEEPSEEK_SIZES = {
+    **LATENT_IN_GROUPS,
+    "q_lora_rank": 128,
+    "hidden_size": 128,
+    "num_experts_per_tok": 2,
+    "n_routed_experts": 3,
+    "moe_intermediate_size": 256,
+    "first_k_dense_replace": 0,
+}
 MIXTURES = {
     "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
     "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
@@ -145,6 +158,12 @@ MIXTURES = {
             "first_k_dense_replace": 0,
         },
     ),
+    "glm4-moe-lite": (
+        GLM4_MOE_LITE,
+        {**NO_PAD, **DEEPSEEK_SIZES, "mlp_layer_types": ["sparse"] * 3},
+    ),
+    "deepseek2": (DEEPSEEK2, {**DEEPSEEK_SIZES, "n_shared_experts": 1}),
+    "deepseek3": (DEEPSEEK3, DEEPSEEK_SIZES),
     "minimax-m2": (
         MINIMAX_M2,
         {**NO_PAD, **SIZES, "num_local_experts": 3, "intermediate_size": 256},

@@ -27,7 +27,7 @@ from specguide.parallel import ONE_RANK, Ranks
 
 FAMILIES = (
     *("llama-tied", "llama-biases", "qwen3", "gemma3", "phi3", "glm4-0414", "granite4", "olmo3"),
-    *("mixtral", "gpt-oss", "glm4-moe"),
+    *("mixtral", "gpt-oss", "glm4-moe", "deepseek2-lite", "deepseek3"),
 )
 CUT = ("llama-tied", "qwen3", "gemma3", "phi3", "glm4-0414")
 LENGTHS = [5, 8, 3]

@@ -19,7 +19,16 @@ from mtp_heads import (
     save_mimo,
 )
 from paging import Sequences
-from random_models import GLM4_MOE, GLM4_MOE_SETTINGS, random_model
+from random_models import (
+    DEEPSEEK3,
+    DEEPSEEK3_SETTINGS,
+    GLM4_MOE,
+    GLM4_MOE_LITE,
+    GLM4_MOE_SETTINGS,
+    LATENT_SETTINGS,
+    NO_PAD,
+    random_model,
+)
 from safetensors.torch import load_file
 from stored_keys import check_keys
 from torch import Tensor
@@ -159,12 +168,22 @@ def test_a_head_in_deepseeks_style(folder: Path, target: Decoder, tmp_path: Path
     check_drafting(MtpHead.load(tmp_path, target), slow, target)
 
 
-def test_a_head_with_experts(tmp_path: Path) -> None:
-    """GLM-4.5's: its layer has experts, though the first layer of the target has none."""
-    settings = {**GLM4_MOE_SETTINGS, "num_hidden_layers": 4, "attn_implementation": "sdpa"}
-    model = random_model(GLM4_MOE, **settings)
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [
+        (GLM4_MOE, GLM4_MOE_SETTINGS),
+        (DEEPSEEK3, DEEPSEEK3_SETTINGS),
+        (GLM4_MOE_LITE, LATENT_SETTINGS | NO_PAD),
+    ],
+    ids=["GLM-4.5", "DeepSeek-V3", "GLM-4.7-Flash"],
+)
+def test_a_head_with_experts(family: Any, own: dict[str, Any], tmp_path: Path) -> None:
+    """Its layer has experts, though the first layer of the target has none."""
+    settings = {**own, "num_hidden_layers": 4, "attn_implementation": "sdpa"}
+    model = random_model(family, **settings)
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text()) | {"num_hidden_layers": 3}
+    config.pop("mlp_layer_types", None)
     sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
     others = {
         name: tensor

@@ -11,7 +11,7 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import Decoder, Eagle3Head
 from specguide.parallel import ONE_RANK, Ranks
-from specguide.speculation.drafters import DraftNeeds
+from specguide.speculation.drafters import DraftNeeds, KeyShape
 
 
 def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:
@@ -26,9 +26,9 @@ def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:
         assert two.num_bytes * 2 == one.num_bytes
     assert half.fusion.fc.num_bytes == whole.fusion.fc.num_bytes
     config = whole.config
-    keys = config.num_layers, config.num_kv_heads, config.head_dim
+    keys = KeyShape(config.num_layers, config.num_kv_heads, config.head_dim, has_values=True)
     assert DraftNeeds.of(whole) == DraftNeeds(keys)
-    cut = config.num_layers, config.num_kv_heads // 2, config.head_dim
+    cut = keys._replace(num_heads=config.num_kv_heads // 2)
     assert DraftNeeds.of(half) == DraftNeeds(cut, config.hidden_size)
 
 

@@ -30,6 +30,8 @@ CUT = (
     "qwen3-moe",
     "olmoe",
     "glm4-moe-norms",
+    "deepseek2-lite",
+    "deepseek3",
     "minimax-m2",
 )
 REFUSED = ("gpt-oss",)
@@ -109,7 +111,7 @@ def check_whole_experts(folder: Path) -> None:
     assert first_bytes == second_bytes == bytes_of_experts(whole) // 2
 
 
-@pytest.mark.parametrize("name", ["qwen3-moe", "gpt-oss", "glm4-moe"])
+@pytest.mark.parametrize("name", ["qwen3-moe", "gpt-oss", "glm4-moe", "deepseek3"])
 def test_whole_experts_on_two_ranks_give_the_logits_of_all(name, tmp_path):
     check_whole_experts(save(name, tmp_path))
 

@@ -7,14 +7,19 @@ from typing import Any
 
 import tiny
 from random_models import (
+    DEEPSEEK2,
+    DEEPSEEK3,
+    DEEPSEEK3_SETTINGS,
     GEMMA3,
     GLM,
     GLM4,
     GLM4_MOE,
+    GLM4_MOE_LITE,
     GLM4_MOE_SETTINGS,
     GPT_OSS,
     GRANITE,
     GRANITE_HYBRID,
+    LATENT_SETTINGS,
     MINIMAX_M2,
     MINISTRAL,
     MINISTRAL3,
@@ -44,6 +49,7 @@ _GLM = {
         "partial_rotary_factor": 0.5,
     },
 }
+_BYTES = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
 _WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
 _FOUR_LAYERS = {"num_hidden_layers": 4, "pad_token_id": None}
 """Fields of a model of four layers, of which the last differs from the rest."""
@@ -121,12 +127,16 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "olmoe": (*OLMOE, {"pad_token_id": None, "num_experts": 6, "num_experts_per_tok": 2}),
     "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
     "glm4-moe": (*GLM4_MOE, {**GLM4_MOE_SETTINGS, "head_dim": 16}),
+    "glm4-moe-lite": (
+        *GLM4_MOE_LITE,
+        {**LATENT_SETTINGS, **_BYTES, "head_dim": 12, "q_lora_rank": 24},
+    ),
+    "deepseek2": (*DEEPSEEK2, {**LATENT_SETTINGS, "head_dim": 12, "n_shared_experts": 1}),
+    "deepseek3": (*DEEPSEEK3, {**DEEPSEEK3_SETTINGS, "head_dim": 12}),
     "minimax-m2": (
         *MINIMAX_M2,
         {
-            "pad_token_id": None,
-            "eos_token_id": 2,
-            "bos_token_id": 1,
+            **_BYTES,
             "head_dim": 16,
             "rotary_dim": 8,
             "num_local_experts": 4,

@@ -63,9 +63,11 @@ def per_channel(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def per_block(weight: Tensor) -> tuple[Tensor, Tensor]:
-    rows, columns = (size // 128 for size in weight.shape)
-    scale = weight.reshape(rows, 128, columns, 128).abs().amax((1, 3)) / _MATRIX
-    return scale, scale.repeat_interleave(128, 0).repeat_interleave(128, 1)
+    """The last block of rows may be smaller."""
+    columns = weight.shape[1] // 128
+    blocks = [rows.reshape(-1, columns, 128).abs().amax((0, 2)) for rows in weight.split(128)]
+    scale = torch.stack(blocks) / _MATRIX
+    return scale, scale.repeat_interleave(128, 0)[: len(weight)].repeat_interleave(128, 1)
 
 
 def per_block_of_four_dimensions(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,14 +210,16 @@ def _save_config(folder: Path, form: Format) -> None:
 
 
 def is_converted(name: str) -> bool:
-    return name.endswith(("_proj.weight", "_linear.weight")) and not name.startswith(IGNORED)
+    ends = ("_proj.weight", "_linear.weight", "_with_mqa.weight")
+    return name.endswith(ends) and not name.startswith(IGNORED)
 
 
 def reference(folder: Path, form: Format) -> nn.Module:
-    """transformers' model of `exact/`, in which inputs are rounded before they are multiplied."""
+    """transformers' model of `exact/`, in which inputs are rounded before they are multiplied;
+    latents are not, since the map that expands them is absorbed by others."""
     model = AutoModelForCausalLM.from_pretrained(folder / "exact").eval()
     for name, module in model.named_modules():
-        if is_converted(f"{name}.weight"):
+        if is_converted(f"{name}.weight") and not name.endswith("kv_b_proj"):
             module.register_forward_pre_hook(
                 lambda module, inputs: (rounded_inputs(inputs[0], form.inputs),)
             )

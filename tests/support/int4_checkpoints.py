@@ -11,7 +11,18 @@ from typing import Any
 
 import tiny
 import torch
-from random_models import GLM4_MOE, MINIMAX_M2, MIXTRAL, NO_PAD, OLMOE, QWEN3_MOE
+from random_models import (
+    DEEPSEEK2,
+    DEEPSEEK3,
+    GLM4_MOE,
+    GLM4_MOE_LITE,
+    LATENT_IN_GROUPS,
+    MINIMAX_M2,
+    MIXTRAL,
+    NO_PAD,
+    OLMOE,
+    QWEN3_MOE,
+)
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -161,14 +172,18 @@ _ROUTERS = {
     "gptq": {"dynamic": {r"-:.*(mlp|moe)\.gate$": {}}},
     "compressed-tensors": {"ignore": ["lm_head", r"re:.*(mlp|moe)\.gate$"]},
 }
-MIXTURES: dict[str, tuple[Any, dict[str, int]]] = {
+_FOUR = {"n_routed_experts": 4, "moe_intermediate_size": 96, "first_k_dense_replace": 0}
+MIXTURES: dict[str, tuple[Any, dict[str, Any]]] = {
     "qwen3-moe": (QWEN3_MOE, {"num_experts": 4, "moe_intermediate_size": 96}),
     "mixtral": (MIXTRAL, {"num_local_experts": 4, "intermediate_size": 96}),
     "olmoe": (OLMOE, {"num_experts": 4, "intermediate_size": 96}),
-    "glm4-moe": (
-        GLM4_MOE,
-        {"n_routed_experts": 4, "moe_intermediate_size": 96, "first_k_dense_replace": 0},
+    "glm4-moe": (GLM4_MOE, _FOUR),
+    "glm4-moe-lite": (
+        GLM4_MOE_LITE,
+        {**LATENT_IN_GROUPS, **NO_PAD, **_FOUR, "mlp_layer_types": ["sparse"] * 2},
     ),
+    "deepseek2": (DEEPSEEK2, {**LATENT_IN_GROUPS, **_FOUR, "n_shared_experts": 1}),
+    "deepseek3": (DEEPSEEK3, {**LATENT_IN_GROUPS, **_FOUR}),
     "minimax-m2": (MINIMAX_M2, {**NO_PAD, "num_local_experts": 4, "intermediate_size": 96}),
 }
 
@@ -224,12 +239,22 @@ def _order(name: str, num_columns: int, form: Format) -> Tensor:
     """The same for all maps of one input."""
     if not form.is_ordered:
         return torch.arange(num_columns)
-    kind = ("q_proj k_proj v_proj", "o_proj", "gate_proj up_proj w1 w3", "down_proj w2")
+    kind = (
+        *("q_proj k_proj v_proj", "o_proj", "gate_proj up_proj w1 w3", "down_proj w2"),
+        *("q_a_proj kv_a_proj_with_mqa", "q_b_proj", "kv_b_proj"),
+    )
     number = next(i for i, names in enumerate(kind) if name.split(".")[-2] in names.split())
     random = torch.Generator().manual_seed(number + 10 * int(name.split(".")[2]))
     return torch.randperm(num_columns, generator=random)
 
 
 def is_converted(name: str) -> bool:
-    ends = ("_proj.weight", "_linear.weight", ".w1.weight", ".w2.weight", ".w3.weight")
+    ends = (
+        "_proj.weight",
+        "_with_mqa.weight",
+        "_linear.weight",
+        ".w1.weight",
+        ".w2.weight",
+        ".w3.weight",
+    )
     return name.endswith(ends) and not name.startswith(IGNORED)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 WEIGHTS = "adapter_model.safetensors"
-_NO_LINEAR = (".experts.", ".gate.weight", ".router.", "norm")
+_NO_LINEAR = (".experts.", ".gate.weight", ".router.", "norm", ".kv_b_proj.")
 
 
 def adapter(

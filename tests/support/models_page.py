@@ -29,6 +29,9 @@ TESTED, PLANNED = "tested", "planned"
 _EXPERTS = {
     "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
     "Glm4MoeForCausalLM": (TESTED, TESTED),
+    "Glm4MoeLiteForCausalLM": (TESTED, TESTED),
+    "DeepseekV2ForCausalLM": (TESTED, TESTED),
+    "DeepseekV3ForCausalLM": (TESTED, TESTED),
     "MiniMaxM2ForCausalLM": (TESTED, TESTED),
     "MixtralForCausalLM": (TESTED, TESTED),
     "OlmoeForCausalLM": (TESTED, TESTED),
@@ -79,8 +82,8 @@ The draft logits of each layout are those that the code recorded that publishes 
 """
 _OTHER_HEADS = """\
 - **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
-  one module, dense or with experts (GLM-4.5): tested against transformers' own layer, in the order
-  of vLLM's code. A target loads without such layers too.
+  one module, dense or with experts (GLM-4.5, DeepSeek-V3): tested against transformers' own layer,
+  in the order of vLLM's code. A target loads without such layers too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
 - Shipped: an EAGLE-3 and an MTP head for the model that comes along, and an EAGLE-3 head for

@@ -97,6 +97,16 @@ LATENT_SETTINGS = {
 
 DEEPSEEK3_SETTINGS = {**LATENT_SETTINGS, "q_lora_rank": 24, "n_group": 4, "topk_group": 2}
 
+LATENT_IN_GROUPS = {
+    **LATENT_SETTINGS,
+    "kv_lora_rank": 32,
+    "q_lora_rank": 32,
+    "qk_nope_head_dim": 24,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+}
+"""Sizes that can be put into groups of 32."""
+
 GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
 LLAMA3_ROPE = {
@@ -281,6 +291,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         DEEPSEEK3,
         {**LATENT_SETTINGS, "rope_interleave": False, "n_shared_experts": 2},
     ),
+    "deepseek3-dense": (DEEPSEEK3, {**LATENT_IN_GROUPS, "first_k_dense_replace": 3}),
     "granite3": (GRANITE, {**NO_PAD, **GRANITE_FACTORS, "tie_word_embeddings": True}),
     "granite4": (
         GRANITE_HYBRID,
@@ -385,6 +396,7 @@ QUANTIZED = (
     "phi3",
     "glm4",
     "glm4-0414",
+    "deepseek3-dense",
     "granite3",
     "granite4",
     "olmo2",

@@ -1,0 +1,78 @@
+"""Latent attention: what is stored, checkpoints in fp8, and what config.json may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import float8_checkpoints
+import pytest
+import tiny
+import torch
+from published_configs import PUBLISHED
+from random_models import DEEPSEEK3, DEEPSEEK3_SETTINGS, LATENT_IN_GROUPS, random_model, tokens
+
+from benchmarks.models.logits import logits_of
+from specguide import LLM
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.kernels.experts import RoutingRule
+from specguide.models import Decoder, config_of
+from specguide.speculation.drafters import keys_of
+
+V3 = {
+    name: value for name, value in PUBLISHED["DeepSeek-V3"].items() if name != "quantization_config"
+}
+
+
+def test_one_key_a_token_is_stored_for_all_heads() -> None:
+    config: Any = config_of(V3)
+    assert keys_of(Decoder.skeleton(config)) == (61, 1, 576, False)
+    assert config.experts.rule == RoutingRule(
+        8, is_sigmoid=True, scale=2.5, num_groups=8, num_kept_groups=4
+    )
+    assert config.latent_shape.scale == pytest.approx(192**-0.5 * (0.1 * 3.6888795 + 1) ** 2)
+
+
+@torch.inference_mode()
+def test_blocks_of_fp8_that_no_block_size_divides(tmp_path: Path) -> None:
+    """The keys' map has 136 rows, as DeepSeek-V3's has 576."""
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 4}
+    ranks = {"kv_lora_rank": 128, "q_lora_rank": 128, "v_head_dim": 32, "initializer_range": 0.1}
+    settings = {**LATENT_IN_GROUPS, **sizes, **ranks, "first_k_dense_replace": 3}
+    form = float8_checkpoints.FORMATS["fp8 block"]
+    float8_checkpoints.save(tmp_path, form, model=random_model(DEEPSEEK3, **settings))
+    ids = tokens(24)
+    expected = float8_checkpoints.reference(tmp_path, form)(ids[None]).logits[0]
+    found = logits_of(Decoder.load(tmp_path), ids.tolist())
+    unrounded = logits_of(Decoder.load(tmp_path / "exact"), ids.tolist())
+    error = (found - expected).abs().mean()
+    assert error < 0.2 * (unrounded - expected).abs().mean()
+
+
+def test_a_cache_in_fp8_is_refused(tmp_path: Path) -> None:
+    random_model(DEEPSEEK3, **DEEPSEEK3_SETTINGS).save_pretrained(tmp_path)
+    tiny.save_tokenizer(tmp_path)
+    with pytest.raises(InvalidParams, match="'fp8' is not supported for latent attention"):
+        LLM(tmp_path, kv_cache_dtype="fp8", spec=None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_group": 7}, "'n_group' 7 and 'topk_group' 4 do not fit 256 experts"),
+        ({"topk_group": 9}, "'n_group' 8 and 'topk_group' 9 do not fit 256 experts"),
+        (
+            {"n_routed_experts": 16, "topk_group": 2},
+            "'topk_group' 2 leaves 4 experts to choose 8 from",
+        ),
+        ({"qk_rope_head_dim": 63}, "'qk_rope_head_dim' must be even, found 63"),
+        ({"kv_lora_rank": 0}, "'kv_lora_rank' must be"),
+        ({"attention_bias": True}, "'attention_bias' True is not supported"),
+        ({"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be 'dense', then 'sparse'"),
+        ({"scoring_func": "softmax"}, "'scoring_func' 'softmax' is not supported"),
+        ({"index_topk": 2048}, "'index_topk' 2048 is unknown"),
+    ],
+)
+def test_what_is_refused_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        config_of({**V3, **settings}, strict=True)
