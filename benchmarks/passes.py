@@ -35,10 +35,10 @@ from specguide.cache import KVCache
 from specguide.kernels import Peers
 from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.kernels.peers import peers_num_bytes
-from specguide.layers.attention import kv_heads_of_rank
 from specguide.layers.lora import NO_LORA, Lora, LoraForm
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, NoCollectives, Ranks
+from specguide.speculation.drafters import keys_of
 
 PAGE_SIZE, NUM_REPLAYS, NUM_SHOWN, MOST_DECODED = 16, 12, 16, 64
 MOST_SUMMED = 1024
@@ -124,20 +124,11 @@ class Pass:
         self, decoder: Decoder, cache_dtype: torch.dtype, num_adapters: int = 0
     ) -> Callable[[], Tensor]:
         """What gives the logits."""
-        config, device = decoder.config, decoder.device
+        device = decoder.device
         num_pages = self.num_sequences * self.num_pages_each
-        cache = KVCache.allocate(
-            config.num_layers,
-            num_pages,
-            PAGE_SIZE,
-            kv_heads_of_rank(config.num_kv_heads, decoder.ranks),
-            config.head_dim,
-            cache_dtype,
-            device,
-            has_values=config.latent is None,
-        )
+        cache = KVCache.allocate(keys_of(decoder), num_pages, PAGE_SIZE, cache_dtype, device)
         count = self.num_sequences * self.num_tokens
-        tokens = torch.randint(config.vocab_size, (count,), device=device)
+        tokens = torch.randint(decoder.config.vocab_size, (count,), device=device)
         last = torch.arange(count, device=device).view(self.num_sequences, -1)[:, -4:].flatten()
         context = self.context(device, num_adapters)
 

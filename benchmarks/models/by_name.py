@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.models.deepseek_v2_lite import DEEPSEEK_V2_LITE, TINY_LATENT
 from benchmarks.models.llama_8b import SHAPES_8B, SHAPES_70B, TINY_SHAPES
 from benchmarks.models.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 
@@ -9,5 +10,6 @@ MODELS = {
     "llama-8b": (SHAPES_8B, TINY_SHAPES),
     "llama-70b": (SHAPES_70B, TINY_SHAPES),
     "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS),
+    "deepseek-v2-lite": (DEEPSEEK_V2_LITE, TINY_LATENT),
 }
 """Full shapes, and tiny ones with which a benchmark can be tried."""

@@ -16,6 +16,7 @@ from specguide.models.eagle3 import held_in
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.eagle3_parts import Eagle3Parts
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
+from specguide.speculation.drafters import keys_of
 
 LLAMA_8B: dict[str, Any] = dict(
     architectures=["LlamaForCausalLM"],
@@ -144,6 +145,8 @@ class RandomModels:
         target_config = config_of(shapes.target)
         of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
         target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage, lora=lora))
+        for layer in target.layers:
+            layer.attention.prepare()
         for destination in target.adapter_destinations().values():
             destination.tensor.normal_(std=0.02)
         makers: dict[str, Callable[[], DraftModel]] = {
@@ -242,6 +245,4 @@ def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
 
 def _kv_bytes(model: DraftModel) -> int:
     """Bytes of keys and values of one token, on one rank."""
-    config = model.config
-    num_heads = config.num_kv_heads // model.ranks.size
-    return 2 * config.num_layers * num_heads * config.head_dim * model.dtype.itemsize
+    return keys_of(model).num_numbers * model.dtype.itemsize

@@ -8,6 +8,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.models import Decoder
+from specguide.speculation.drafters import keys_of
 
 
 def logits_of(
@@ -17,20 +18,11 @@ def logits_of(
     page_size: int = 16,
 ) -> Tensor:
     """[T, vocab_size], float32, of one sequence in one pass. cache_dtype: None: the decoder's"""
-    config = decoder.config
     device = decoder.device
     num_tokens = len(token_ids)
     num_pages = -(-num_tokens // page_size)
-    cache = KVCache.allocate(
-        config.num_layers,
-        num_pages,
-        page_size,
-        config.num_kv_heads,
-        config.head_dim,
-        cache_dtype or decoder.dtype,
-        device,
-        has_values=config.latent is None,
-    )
+    cache_dtype = cache_dtype or decoder.dtype
+    cache = KVCache.allocate(keys_of(decoder), num_pages, page_size, cache_dtype, device)
     positions = torch.arange(num_tokens, device=device)
     context = ForwardContext(
         position_ids=positions,

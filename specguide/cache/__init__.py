@@ -3,7 +3,7 @@
 from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
 from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size, free_unused
-from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
+from specguide.cache.tensors import KeyShape, KVCache, slot_mapping
 from specguide.kernels import operation, triton
 
 move_keys = operation(tensors.move_keys, lambda: triton.tree.move_keys)
@@ -14,11 +14,11 @@ __all__ = [
     "CacheNeeds",
     "CacheSize",
     "KVCache",
+    "KeyShape",
     "PageAllocator",
     "cache_size",
     "free_unused",
     "move_keys",
-    "page_num_bytes",
     "place_nodes",
     "place_prompts",
     "slot_mapping",

@@ -6,10 +6,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+
+class KeyShape(NamedTuple):
+    """What a model stores for each token: number of layers, number of key heads on this rank, and
+    size of a head. has_values: False: values are parts of the keys, as in latent attention"""
+
+    num_layers: int
+    num_heads: int
+    head_dim: int
+    has_values: bool = True
+
+    @property
+    def num_numbers(self) -> int:
+        """How many numbers that are."""
+        return (1 + self.has_values) * self.num_layers * self.num_heads * self.head_dim
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,22 +41,16 @@ class KVCache:
     @classmethod
     def allocate(
         cls,
-        num_layers: int,
+        keys: KeyShape,
         num_pages: int,
         page_size: int,
-        num_kv_heads: int,
-        head_dim: int,
         dtype: torch.dtype,
         device: torch.device | str,
-        *,
-        has_values: bool = True,
     ) -> KVCache:
-        """Zeroed memory for `num_layers` layers. On a CPU, the system provides each page only when
-        the first token is written there, so that an engine starts at once.
-
-        has_values: False: values are parts of the keys, as in latent attention
-        """
-        shape = (1 + has_values, num_layers, num_pages, page_size, num_kv_heads, head_dim)
+        """Zeroed memory. On a CPU, the system provides each page only when the first token is
+        written there, so that an engine starts at once."""
+        kinds, of_slot = 1 + keys.has_values, (keys.num_heads, keys.head_dim)
+        shape = (kinds, keys.num_layers, num_pages, page_size, *of_slot)
         if torch.device(device).type != "cpu":
             return cls(torch.zeros(shape, dtype=dtype, device=device))
         memory = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
@@ -94,21 +104,6 @@ class KVCache:
     @property
     def _bytes(self) -> Tensor:
         return self.memory.view(torch.uint8)
-
-
-def page_num_bytes(
-    num_layers: int,
-    page_size: int,
-    num_kv_heads: int,
-    head_dim: int,
-    dtype: torch.dtype,
-    *,
-    has_values: bool = True,
-) -> int:
-    """Bytes of the keys and values of one page over all layers, to size a cache before it is
-    allocated. has_values: see KVCache.allocate"""
-    num_numbers = (1 + has_values) * num_kv_heads * head_dim
-    return num_layers * page_size * num_numbers * dtype.itemsize
 
 
 def slot_mapping(

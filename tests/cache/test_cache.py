@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from specguide.cache import KVCache, PageAllocator, page_num_bytes, slot_mapping
+from specguide.cache import KeyShape, KVCache, PageAllocator, slot_mapping
 from specguide.errors import EngineError
 
 
@@ -162,14 +162,22 @@ def test_integrity_check_finds_corruption(spoil: object, words: str) -> None:
 
 
 def test_kv_cache_shapes_and_size() -> None:
-    cache = KVCache.allocate(3, 5, 16, 2, 8, torch.bfloat16, "cpu")
+    cache = KVCache.allocate(KeyShape(3, 2, 8), 5, 16, torch.bfloat16, "cpu")
     assert len(cache.keys) == len(cache.values) == cache.num_layers == 3
     assert {tensor.shape for tensor in (*cache.keys, *cache.values)} == {(5, 16, 2, 8)}
     assert all(tensor.count_nonzero() == 0 for tensor in (*cache.keys, *cache.values))
     assert len({tensor.data_ptr() for tensor in (*cache.keys, *cache.values)}) == 6
     assert cache.num_pages == 5
-    num_bytes = 5 * 3 * 2 * 16 * 2 * 8 * 2
-    assert cache.memory.nbytes == 5 * page_num_bytes(3, 16, 2, 8, torch.bfloat16) == num_bytes
+    assert cache.memory.nbytes == 5 * 3 * 2 * 16 * 2 * 8 * 2
+    assert cache.memory.numel() == 5 * 16 * KeyShape(3, 2, 8).num_numbers
+
+
+def test_a_cache_of_keys_alone() -> None:
+    keys = KeyShape(3, 1, 8, has_values=False)
+    cache = KVCache.allocate(keys, 5, 16, torch.bfloat16, "cpu")
+    assert cache.memory.numel() == 5 * 16 * keys.num_numbers == 5 * 16 * 3 * 8
+    for key, value in zip(cache.keys, cache.values, strict=True):
+        assert key.data_ptr() == value.data_ptr() and key.shape == (5, 16, 1, 8)
 
 
 @given(

@@ -17,7 +17,7 @@ from async_engines import collect, until
 from tiny_engine import K
 
 from specguide import Guide, SamplingParams, SpecConfig
-from specguide.cache import KVCache
+from specguide.cache import KeyShape, KVCache
 from specguide.config import CacheConfig, EngineConfig, TransferConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import AsyncEngine, Engine
@@ -373,7 +373,8 @@ def test_a_link_is_closed_where_its_thread_sees_it_at_once(monkeypatch):
 def test_pages_are_copied_bit_for_bit():
     import torch
 
-    caches = [KVCache.allocate(2, 6, 4, 2, 8, torch.float8_e4m3fn, "cpu") for _ in range(2)]
+    keys = KeyShape(2, 2, 8)
+    caches = [KVCache.allocate(keys, 6, 4, torch.float8_e4m3fn, "cpu") for _ in range(2)]
     caches[0].memory.view(torch.uint8).random_(0, 255)
     caches[1].write_pages([5, 0], caches[0].read_pages([1, 3]))
     ours, theirs = (cache.memory.view(torch.uint8) for cache in caches)

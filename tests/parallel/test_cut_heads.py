@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
+from specguide.cache import KeyShape
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import Decoder, Eagle3Head
 from specguide.parallel import ONE_RANK, Ranks
-from specguide.speculation.drafters import DraftNeeds, KeyShape
+from specguide.speculation.drafters import DraftNeeds
 
 
 def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specguide.cache import KVCache
+from specguide.cache import KeyShape, KVCache
 from specguide.drafts.tree import DraftTree
 from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention, TreeMask
 from specguide.models import ModelConfig
@@ -81,16 +81,9 @@ class Sequences:
 
     def cache(self, config: ModelConfig, dtype: torch.dtype = torch.float32) -> KVCache:
         """A cache for all sequences, full of numbers that must not be read."""
-        cache = KVCache.allocate(
-            config.num_layers,
-            self.num_pages,
-            PAGE_SIZE,
-            config.num_kv_heads,
-            config.head_dim,
-            dtype,
-            "cpu",
-            has_values=config.latent is None,
-        )
+        has_values = config.latent is None
+        keys = KeyShape(config.num_layers, config.num_kv_heads, config.head_dim, has_values)
+        cache = KVCache.allocate(keys, self.num_pages, PAGE_SIZE, dtype, "cpu")
         for tensor in (*cache.keys, *cache.values):
             tensor.fill_(1e3)
         return cache

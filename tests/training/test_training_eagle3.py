@@ -17,7 +17,7 @@ from safetensors import safe_open
 from training_examples import EOS, HIDDEN, VOCAB, some_examples
 from transformers import LlamaForCausalLM
 
-from specguide.cache import KVCache
+from specguide.cache import KeyShape, KVCache
 from specguide.kernels.attention import ForwardContext, TorchAttention
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3 import Eagle3Head as EngineHead
@@ -202,7 +202,7 @@ class EngineLoop:
         self.target = Decoder.load(target_folder)
         self.head = EngineHead.load(head_folder, self.target)
         self.caches = {
-            model: KVCache.allocate(layers, 1, 64, 2, 8, torch.float32, "cpu")
+            model: KVCache.allocate(KeyShape(layers, 2, 8), 1, 64, torch.float32, "cpu")
             for model, layers in ((self.target, 4), (self.head, 1))
         }
 

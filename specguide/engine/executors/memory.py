@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specguide.cache import CacheNeeds, CacheSize, KVCache, cache_size, page_num_bytes
+from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, cache_size
 from specguide.config.resolved import ResolvedConfig
 from specguide.errors import InvalidParams
 from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.models import Decoder
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation.drafters import KeyShape, keys_of
+from specguide.speculation.drafters import keys_of
 
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
@@ -55,16 +55,7 @@ class Memory:
         if config.may_shorten:
             config, size = _shortened(config, size)
         cache, *draft_cache = (
-            KVCache.allocate(
-                shape.num_layers,
-                size.num_pages,
-                config.cache.page_size,
-                shape.num_heads,
-                shape.head_dim,
-                dtype,
-                target.device,
-                has_values=shape.has_values,
-            )
+            KVCache.allocate(shape, size.num_pages, config.cache.page_size, dtype, target.device)
             for shape in keys
         )
         sizes = SlotSizes(
@@ -141,17 +132,8 @@ def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
 def _cache_size(
     config: ResolvedConfig, target: Decoder, keys: list[KeyShape], dtype: torch.dtype
 ) -> CacheSize:
-    page_bytes = sum(
-        page_num_bytes(
-            shape.num_layers,
-            config.cache.page_size,
-            shape.num_heads,
-            shape.head_dim,
-            dtype,
-            has_values=shape.has_values,
-        )
-        for shape in keys
-    )
+    num_numbers = sum(shape.num_numbers for shape in keys)
+    page_bytes = config.cache.page_size * num_numbers * dtype.itemsize
     num_nodes = config.max_batch_size * config.layout.num_nodes
     needs = CacheNeeds(
         page_bytes,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from specguide import native
-from specguide.cache import KVCache
+from specguide.cache import KeyShape, KVCache
 from specguide.config import SpecConfig
 from specguide.drafts.methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
@@ -33,16 +33,6 @@ class DraftTarget:
     model: Decoder
     folder: str | Path | None
     shipped: Path
-
-
-class KeyShape(NamedTuple):
-    """What a model stores for each token: number of layers, number of key heads on this rank, size
-    of a head, and whether values are stored beside the keys."""
-
-    num_layers: int
-    num_heads: int
-    head_dim: int
-    has_values: bool
 
 
 class CutModel(Protocol):
