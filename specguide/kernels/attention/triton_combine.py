@@ -117,16 +117,17 @@ def combine(parts: Parts, output: Tensor, order: Order) -> None:
     """Write the attention of all splits, put together, to `output`."""
     num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     block_splits = triton.next_power_of_2(num_splits)
+    block_dim = max(16, triton.next_power_of_2(head_dim))
     _combine_kernel[(num_tokens * num_heads,)](
         parts.output,
         parts.log_sums,
         output,
         num_splits,
         HEAD_DIM=head_dim,
-        BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
+        BLOCK_DIM=block_dim,
         BLOCK_SPLITS=block_splits,
         ORDER=int(order),
-        num_warps=max(1, block_splits // 16),
+        num_warps=min(8, max(1, block_splits * block_dim // 2048)),
         **overlap(output.device),
     )
 

@@ -96,24 +96,14 @@ def _load_queries(queries, rows, dim, END: tl.constexpr):
 
 
 @triton.jit
-def _load_kv(cache, key_id, exists, cells, PAGE_SIZE: tl.constexpr):
-    """Keys, values, and the rest of the keys if values are their first cells, each [keys, cells], 0
-    where there is none; not scaled yet."""
-    page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
-    slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
-    first = (slot * cells.NUM_KV_HEADS + cache.kv_head) * cells.NUM_KEY
-    # Behind the end are values of earlier requests, perhaps NaN: even with a weight of zero a NaN
-    # would spoil the sum.
-    is_value = exists[:, None] & (cells.value < cells.NUM_VALUE)[None, :]
-    source = first[:, None] + cells.value[None, :]
-    keys = tl.load(cache.key_cache + source, mask=is_value, other=0)
-    if cells.rest is None:
-        values, rest = tl.load(cache.value_cache + source, mask=is_value, other=0), None
-    else:
-        is_rest = exists[:, None] & (cells.rest < cells.NUM_KEY)[None, :]
-        source = first[:, None] + cells.rest[None, :]
-        values, rest = keys, tl.load(cache.key_cache + source, mask=is_rest, other=0)
-    return keys, values, rest
+def _load_cells(pointer, first, exists, cell, END: tl.constexpr):
+    """Cells of keys or of values, [keys, cells], 0 where there is none, and from END on.
+
+    Behind the end are values of earlier requests, perhaps NaN: even with a weight of zero a NaN
+    would spoil the sum.
+    """
+    is_value = exists[:, None] & (cell < END)[None, :]
+    return tl.load(pointer + first[:, None] + cell[None, :], mask=is_value, other=0)
 
 
 @triton.jit
@@ -131,16 +121,26 @@ def _start(sinks, rows, split, ROWS: tl.constexpr):
 
 
 @triton.jit
-def _scores(queries, keys, rest, UNPACK: tl.constexpr):
-    """Scores of the rows for the keys, float32 [rows, keys]. rest: the keys' other cells, or
-    None"""
+def _scores_and_values(
+    queries, cache, key_id, exists, cells, PAGE_SIZE: tl.constexpr, UNPACK: tl.constexpr
+):
+    """Scores of the rows for some keys, float32 [rows, keys], and the keys' values [keys, cells],
+    not scaled yet."""
+    page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
+    slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
+    first = (slot * cells.NUM_KV_HEADS + cache.kv_head) * cells.NUM_KEY
+    keys = _load_cells(cache.key_cache, first, exists, cells.value, cells.NUM_VALUE)
+    values = keys
+    if cells.rest is None:
+        values = _load_cells(cache.value_cache, first, exists, cells.value, cells.NUM_VALUE)
     tiles = numbers_of(keys, queries[0].dtype, UNPACK)
     scores = tl.dot(queries[0], tl.trans(tiles[0]), input_precision="ieee")
     if keys.dtype == tl.int16:
         scores = tl.dot(queries[1], tl.trans(tiles[1]), scores, input_precision="ieee")
-    if rest is not None:
+    if cells.rest is not None:
+        rest = _load_cells(cache.key_cache, first, exists, cells.rest, cells.NUM_KEY)
         scores = tl.dot(queries[1], tl.trans(rest), scores, input_precision="ieee")
-    return scores
+    return scores, values
 
 
 @triton.jit
@@ -194,14 +194,18 @@ def _attend(
     if HAS_SEEN:
         for first in range(span.begin, span.masked, KEYS):
             key_id = first + tl.arange(0, KEYS)
-            keys, values, rest = _load_kv(cache, key_id, key_id >= 0, cells, PAGE_SIZE)
-            scores = _scores(queries, keys, rest, UNPACK) * span.scale
+            scores, values = _scores_and_values(
+                queries, cache, key_id, key_id >= 0, cells, PAGE_SIZE, UNPACK
+            )
+            scores *= span.scale
             best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
     for first in range(span.masked, span.end, KEYS):
         key_id = first + tl.arange(0, KEYS)
         exists = key_id < span.end
-        keys, values, rest = _load_kv(cache, key_id, exists, cells, PAGE_SIZE)
-        scores = _scores(queries, keys, rest, UNPACK) * span.scale
+        scores, values = _scores_and_values(
+            queries, cache, key_id, exists, cells, PAGE_SIZE, UNPACK
+        )
+        scores *= span.scale
         visible = visible_keys(tree, seq, rows, key_id, exists, span.window)
         scores = tl.where(visible, scores, float("-inf"))
         best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
