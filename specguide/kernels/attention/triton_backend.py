@@ -268,8 +268,10 @@ def choose_launch(
 
 def _latent_launch(context: ForwardContext, heads: Heads, device: torch.device) -> Launch:
     """The launch of latent attention: one program a multiprocessor, whose shared memory holds the
-    queries and two steps of keys."""
+    queries and two steps of keys; a Hopper GPU has room for twice as many keys as one before."""
     group = heads.group
+    is_large = device.type == "cpu" or overlap(device)["OVERLAP"]
+    half_keys = 64 if is_large else 32
     most_rows = _MOST_LATENT_ROWS if heads.is_half else _LEAST_ROWS
     wanted = max(_LEAST_ROWS, triton.next_power_of_2(context.max_query_len * group))
     block_rows = min(wanted, most_rows)
@@ -277,9 +279,8 @@ def _latent_launch(context: ForwardContext, heads: Heads, device: torch.device) 
     max_keys = context.block_table.shape[1] * context.page_size
     num_splits = min(num_multiprocessors(device) // num_programs, triton.cdiv(max_keys, 64), 16)
     num_warps = 8 if block_rows > 32 else 4
-    return Launch(
-        group, block_rows, 32 if heads.is_half else 16, max(1, num_splits), num_warps, num_stages=2
-    )
+    block_keys = half_keys if heads.is_half else 16
+    return Launch(group, block_rows, block_keys, max(1, num_splits), num_warps, num_stages=2)
 
 
 def _choose_step(
