@@ -70,7 +70,7 @@ def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) ->
     """What the kernels of a prefill's attention are compiled for."""
     context = context_of(num_seqs, num_tokens)
     found = triton_backend.choose_launch(context, heads, CPU)
-    num_blocks, _ = triton_backend._num_tiles(context, found.block_rows // heads.group)
+    num_blocks, _ = triton_backend._num_tiles(context, found.block_rows // found.group)
     most_seqs = num_blocks > 1 and num_seqs > 1 and triton_backend._most_seqs(num_seqs)
     splits = found.num_splits if found.num_splits <= 4 else 1 << (found.num_splits - 1).bit_length()
     return {("combine", splits), ("attend", replace(found, num_splits=1), most_seqs)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -38,8 +39,9 @@ _MOST_LEADER_ROWS = 64
 """Maximum rows of a leader's tile, so that the follower's programs find room beside it."""
 
 _LEAST_ROWS = 16
-_MOST_LATENT_ROWS = 64
-"""Maximum rows of a tile in latent attention, whose sums of values have 512 numbers a row."""
+_LATENT_TILES = (225 << 10, 64, 64), (160 << 10, 64, 32), (0, 16, 32)
+"""Rows of a tile and keys of a step in latent attention with half precision, by the least bytes of
+shared memory: of Hopper, of the A100, and of smaller GPUs."""
 
 _CROWD = 4
 """Programs per multiprocessor, of few rows each, from which small programs that overlap are
@@ -86,12 +88,8 @@ class Heads(NamedTuple):
 
     @property
     def group(self) -> int:
-        """Number of heads that a tile takes; all of them share a key head."""
-        group = self.num_heads // self.num_kv_heads
-        if not self.is_latent:
-            return group
-        most = _MOST_LATENT_ROWS if self.is_half else _LEAST_ROWS
-        return next(size for size in range(min(group, most), 0, -1) if group % size == 0)
+        """Number of heads that share a key head."""
+        return self.num_heads // self.num_kv_heads
 
 
 @dataclass(frozen=True)
@@ -244,11 +242,11 @@ def choose_launch(
     most_rows = (most_rows or context.mask.most_tile_rows) if heads.is_half else 32
     wanted = max(_LEAST_ROWS, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_programs = _num_programs(context, block_rows, heads)
+    num_programs = _num_programs(context, block_rows, group, heads)
     num_processors = num_multiprocessors(device)
     if is_prompt and 2 * num_programs < num_processors and block_rows >= 2 * max(64, group):
         block_rows //= 2
-        num_programs = _num_programs(context, block_rows, heads)
+        num_programs = _num_programs(context, block_rows, group, heads)
     is_small = heads.is_half and block_rows == 16 and heads.head_dim <= 128
     if is_small and context.mask.is_causal and num_programs > _CROWD * num_processors:
         num_warps, num_stages = (2, 2) if heads.cache_dtype == FLOAT8 else (1, 3)
@@ -268,18 +266,16 @@ def choose_launch(
 
 def _latent_launch(context: ForwardContext, heads: Heads, device: torch.device) -> Launch:
     """The launch of latent attention: one program a multiprocessor, whose shared memory holds the
-    queries and two steps of keys; a Hopper GPU has room for twice as many keys as one before."""
-    group = heads.group
-    is_large = device.type == "cpu" or overlap(device)["OVERLAP"]
-    half_keys = 64 if is_large else 32
-    most_rows = _MOST_LATENT_ROWS if heads.is_half else _LEAST_ROWS
+    queries and two steps of keys. A tile takes as many heads as it has rows for."""
+    most_rows, block_keys = _latent_tile(device) if heads.is_half else (_LEAST_ROWS, 16)
+    most = min(heads.group, most_rows)
+    group = next(size for size in range(most, 0, -1) if heads.group % size == 0)
     wanted = max(_LEAST_ROWS, triton.next_power_of_2(context.max_query_len * group))
     block_rows = min(wanted, most_rows)
-    num_programs = _num_programs(context, block_rows, heads)
+    num_programs = _num_programs(context, block_rows, group, heads)
     max_keys = context.block_table.shape[1] * context.page_size
     num_splits = min(num_multiprocessors(device) // num_programs, triton.cdiv(max_keys, 64), 16)
     num_warps = 8 if block_rows > 32 else 4
-    block_keys = half_keys if heads.is_half else 16
     return Launch(group, block_rows, block_keys, max(1, num_splits), num_warps, num_stages=2)
 
 
@@ -300,7 +296,15 @@ def _choose_step(
     return step
 
 
-def _num_programs(context: ForwardContext, block_rows: int, heads: Heads) -> int:
-    """The number of programs where keys are not split."""
-    num_tiles = _num_tiles(context, block_rows // heads.group)[1]
-    return num_tiles * (heads.num_heads // heads.group)
+@cache
+def _latent_tile(device: torch.device) -> tuple[int, int]:
+    """Maximum rows of a tile, and keys of a step, for which a GPU has the shared memory."""
+    if device.type == "cpu":
+        return _LATENT_TILES[0][1:]
+    num_bytes = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    return next((rows, keys) for least, rows, keys in _LATENT_TILES if num_bytes >= least)
+
+
+def _num_programs(context: ForwardContext, block_rows: int, group: int, heads: Heads) -> int:
+    """The number of programs where keys are not split. group: heads of a tile"""
+    return _num_tiles(context, block_rows // group)[1] * (heads.num_heads // group)
