@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 import triton
 from torch import Tensor
+from triton.runtime import driver
 
 from specguide.kernels.attention.interface import (
     AttentionForm,
@@ -301,7 +302,8 @@ def _latent_tile(device: torch.device) -> tuple[int, int]:
     """Maximum rows of a tile, and keys of a step, for which a GPU has the shared memory."""
     if device.type == "cpu":
         return _LATENT_TILES[0][1:]
-    num_bytes = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    index = torch.cuda.current_device() if device.index is None else device.index
+    num_bytes = driver.active.utils.get_device_properties(index)["max_shared_mem"]
     return next((rows, keys) for least, rows, keys in _LATENT_TILES if num_bytes >= least)
 
 
