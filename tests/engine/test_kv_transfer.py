@@ -370,10 +370,11 @@ def test_a_link_is_closed_where_its_thread_sees_it_at_once(monkeypatch):
     one.close()
 
 
-def test_pages_are_copied_bit_for_bit():
+@pytest.mark.parametrize("has_values", [True, False])
+def test_pages_are_copied_bit_for_bit(has_values):
     import torch
 
-    keys = KeyShape(2, 2, 8)
+    keys = KeyShape(2, 2, 8, has_values)
     caches = [KVCache.allocate(keys, 6, 4, torch.float8_e4m3fn, "cpu") for _ in range(2)]
     caches[0].memory.view(torch.uint8).random_(0, 255)
     caches[1].write_pages([5, 0], caches[0].read_pages([1, 3]))
