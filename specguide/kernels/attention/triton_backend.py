@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
-from triton.runtime import driver
 
 from specguide.kernels.attention.interface import (
     AttentionForm,
@@ -34,7 +32,7 @@ from specguide.kernels.attention.triton_kernels import (
 from specguide.kernels.attention.triton_pairs import cells, unpacking
 from specguide.kernels.attention.triton_rows import Sequences, Tree
 from specguide.kernels.float8 import FLOAT8, Float8Rows
-from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
+from specguide.kernels.triton.device import Order, num_multiprocessors, overlap, shared_memory
 
 _MOST_LEADER_ROWS = 64
 """Maximum rows of a leader's tile, so that the follower's programs find room beside it."""
@@ -297,13 +295,9 @@ def _choose_step(
     return step
 
 
-@cache
 def _latent_tile(device: torch.device) -> tuple[int, int]:
     """Maximum rows of a tile, and keys of a step, for which a GPU has the shared memory."""
-    if device.type == "cpu":
-        return _LATENT_TILES[0][1:]
-    index = torch.cuda.current_device() if device.index is None else device.index
-    num_bytes = driver.active.utils.get_device_properties(index)["max_shared_mem"]
+    num_bytes = shared_memory(device)
     return next((rows, keys) for least, rows, keys in _LATENT_TILES if num_bytes >= least)
 
 

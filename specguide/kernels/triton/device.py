@@ -25,8 +25,9 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra import cuda
+from triton.runtime import driver
 
-_HOPPER = (9, 0)
+_HOPPER, _HOPPER_SHARED_MEMORY = (9, 0), 227 << 10
 _INTERPRETED_MULTIPROCESSORS = 4
 """Number of multiprocessors that is reported without a GPU, where only Triton's interpreter runs:
 enough that even small work is split."""
@@ -38,6 +39,16 @@ def num_multiprocessors(device: torch.device) -> int:
     if device.type != "cuda":
         return _INTERPRETED_MULTIPROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@cache
+def shared_memory(device: torch.device) -> int:
+    """Bytes of shared memory that a program on a GPU may have; without a GPU, those of Hopper."""
+    if device.type != "cuda":
+        return _HOPPER_SHARED_MEMORY
+    index = torch.cuda.current_device() if device.index is None else device.index
+    num_bytes: int = driver.active.utils.get_device_properties(index)["max_shared_mem"]
+    return num_bytes
 
 
 @cache

@@ -24,7 +24,8 @@ from specguide.kernels.experts import (
     Int4Experts,
     Routing,
 )
-from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.float8 import FLOAT8
+from specguide.kernels.triton.device import num_multiprocessors, overlap, shared_memory
 from specguide.kernels.triton.experts_kernels import (
     BlockPointers,
     Int4ExpertPointers,
@@ -37,6 +38,8 @@ from specguide.kernels.triton.int4 import num_stages_of
 from specguide.kernels.triton.int4_planes import unpacking
 
 _FEW_ROWS = 32
+_LARGE_MEMORY = 200 << 10
+"""Bytes of shared memory with which four steps of 128 gates and ups are in flight."""
 _MOST_FLOAT32_PARTS = 64
 """Maximum tokens whose parts are kept in float32 until they are summed."""
 
@@ -81,11 +84,22 @@ def choose_tile(
         return _int4_tile(matrices, blocks.rows, is_gated=is_gated)
     block_in = _block_in(matrices)
     if blocks.rows > _FEW_ROWS:
-        return Tile(64 if is_gated else 128, max(16, block_in // 2), num_warps=8, num_stages=3)
+        return _tile_of_many_rows(matrices, max(16, block_in // 2), is_gated=is_gated)
     num_programs = min(num_pairs, matrices.num_experts) * triton.cdiv(num_outputs, 64)
     is_idle = num_programs < 2 * num_multiprocessors(matrices.device)
     block_out = 32 if is_gated and is_idle else 64
     return Tile(block_out, block_in, num_warps=4, num_stages=3 if is_gated else 4)
+
+
+def _tile_of_many_rows(matrices: ExpertMatrices, block_in: int, *, is_gated: bool) -> Tile:
+    """The tile for blocks of more rows than in decoding. Weights of 8 bits go through registers, so
+    a warp takes more rows of them."""
+    if matrices.values.dtype == FLOAT8:
+        return Tile(64, block_in, num_warps=4, num_stages=3 if is_gated else 4)
+    is_half = matrices.scales is None and matrices.values.dtype.itemsize == 2
+    if is_half and shared_memory(matrices.device) >= _LARGE_MEMORY:
+        return Tile(128, block_in, num_warps=8, num_stages=4)
+    return Tile(64 if is_gated else 128, block_in, num_warps=8, num_stages=3)
 
 
 def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:

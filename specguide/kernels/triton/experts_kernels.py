@@ -100,12 +100,13 @@ def _add(
     SCALE_COLUMNS: tl.constexpr,
 ):
     """The total plus the products of some columns, for a matrix with a scale for each block of
-    SCALE_ROWS × SCALE_COLUMNS, or without scales."""
+    SCALE_ROWS × SCALE_COLUMNS, or without scales. Scales of whole rows are left to
+    `_with_row_scales`."""
     column = (start + tl.arange(0, BLOCK_IN))[None, :]
     source = values + feature[:, None] * ROW_LEN + column
     weights = tl.load(source, mask=column < ROW_LEN, other=0.0)
-    if scales is None:
-        return tl.dot(weights, inputs, total, input_precision="ieee")
+    if scales is None or SCALE_COLUMNS >= ROW_LEN:
+        return tl.dot(weights.to(inputs.dtype), inputs, total, input_precision="ieee")
     else:
         block = feature // SCALE_ROWS * ((ROW_LEN + SCALE_COLUMNS - 1) // SCALE_COLUMNS)
         scale = tl.load(scales + block + start // SCALE_COLUMNS)
@@ -123,6 +124,14 @@ def _step(total, values, scales, feature, inputs, odd, start, form):
     else:
         rows, columns = form.SCALE_ROWS, form.SCALE_COLUMNS
         return _add(total, values, scales, feature, inputs, start, ROW_LEN, BLOCK_IN, rows, columns)
+
+
+@triton.jit
+def _with_row_scales(total, scales, feature, form):
+    """The products, multiplied by the scales of whole rows, if the matrix has such scales."""
+    if scales is not None and not form.IS_FP4 and form.SCALE_COLUMNS >= form.ROW_LEN:
+        total *= tl.load(scales + feature // form.SCALE_ROWS)[:, None]
+    return total
 
 
 @triton.jit
@@ -164,6 +173,9 @@ def _products(
         if GATED:
             up = feature + NUM_OUTPUTS
             total_up = _step(total_up, values, scales, up, inputs, odd, start, form)
+    total = _with_row_scales(total, scales, feature, form)
+    if GATED:
+        total_up = _with_row_scales(total_up, scales, feature + NUM_OUTPUTS, form)
     return total, total_up
 
 
