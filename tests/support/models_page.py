@@ -56,6 +56,13 @@ the tests run over (`tests/support/models_page.py`); a test sees to it that the 
 
 ## Families
 """
+_LATENT = """\
+
+Latent attention (DeepSeek-V2 and V3, Kimi-K2, Moonlight, GLM-4.7-Flash) stores one key of 576
+numbers a token, which all heads share and each rank has. `kv_b_proj` is absorbed into the queries
+and the outputs, in the model's dtype, whatever its format in the checkpoint. `--kv-cache-dtype fp8`
+is refused, and so are LoRA adapters of `kv_b_proj`. DeepSeek-V3.2's sparse attention is refused.
+"""
 _FOREIGN = """\
 ## Other architectures
 
@@ -104,7 +111,8 @@ def page() -> str:
         _BEGIN,
         *_table(("architecture", "settings tested", "fp8", "4 bits", "GGUF", "EAGLE-3", "MTP")),
         *(line(cells) for cells in _families()),
-        f"\n{_FOREIGN}",
+        _LATENT,
+        _FOREIGN,
         f"Tested: {_listed(f'{name}ForCausalLM' for name in RUN)}.\n",
         _REFUSED,
         *_table(("refused", "because")),
