@@ -107,6 +107,12 @@ def test_tree(dtype: torch.dtype, num_heads: int) -> None:
 
 
 @pytest.mark.small
+def test_a_cache_of_another_dtype() -> None:
+    case = make_case([5, 40], [3, 2], dtype=torch.bfloat16)
+    replace(case, query=case.query.float()).check()
+
+
+@pytest.mark.small
 def test_more_heads_than_a_tile_has_rows() -> None:
     make_case([5, 0], [3, 2], num_heads=40, dims=(32, 16)).check()
 

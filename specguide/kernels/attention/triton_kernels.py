@@ -139,7 +139,8 @@ def _scores_and_values(
         scores = tl.dot(queries[1], tl.trans(tiles[1]), scores, input_precision="ieee")
     if cells.rest is not None:
         rest = _load_cells(cache.key_cache, first, exists, cells.rest, cells.NUM_KEY)
-        scores = tl.dot(queries[1], tl.trans(rest), scores, input_precision="ieee")
+        rest = tl.trans(rest.to(queries[1].dtype))
+        scores = tl.dot(queries[1], rest, scores, input_precision="ieee")
     return scores, values
 
 
