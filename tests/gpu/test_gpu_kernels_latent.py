@@ -10,7 +10,7 @@ import pytest
 import torch
 from gpu_case import IS_INTERPRETED, captured, to_device
 from paging import pass_context, scattered_pages
-from small_cases import small
+from small_cases import crossed
 from torch import Tensor
 
 from specguide.cache import slot_mapping
@@ -85,9 +85,14 @@ def make_case(
     return Case(query, cache, pass_context(table, lens, query_lens, 16, tree), dims[0])
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("num_heads", "dims"), [(8, (64, 32)), small(5, (40, 12)), (16, (512, 64)), (128, (512, 64))]
+    ("dtype", "num_heads", "dims"),
+    crossed(
+        TOLERANCE,
+        (5, 16, 128),
+        ((40, 12), (512, 64)),
+        where=lambda dtype, heads, dims: (dtype, heads, dims[0]) == (torch.bfloat16, 5, 40),
+    ),
 )
 def test_shapes(dtype: torch.dtype, num_heads: int, dims: tuple[int, int]) -> None:
     for earlier, queries in (
@@ -98,8 +103,10 @@ def test_shapes(dtype: torch.dtype, num_heads: int, dims: tuple[int, int]) -> No
         make_case(earlier, queries, num_heads=num_heads, dims=dims, dtype=dtype).check()
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("num_heads", [small(7), 20])
+@pytest.mark.parametrize(
+    ("dtype", "num_heads"),
+    crossed(TOLERANCE, (7, 20), where=lambda dtype, heads: dtype == torch.bfloat16 and heads == 7),
+)
 def test_tree(dtype: torch.dtype, num_heads: int) -> None:
     for num_own in (TREE.num_nodes, 3):  # the keys of the other nodes are there already
         earlier = [TREE.num_nodes - num_own + length for length in (5, 0, 130)]
@@ -140,10 +147,16 @@ def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
         replace(longest, context=context).check_output(output)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("layout", [HALVES, RotaryLayout(None, True)])
 @pytest.mark.parametrize(
-    ("num_heads", "rank", "rope_dim"), [small(5, 40, 12), (16, 512, 64), (128, 512, 64)]
+    ("dtype", "layout", "num_heads", "rank", "rope_dim"),
+    crossed(
+        TOLERANCE,
+        (HALVES, RotaryLayout(None, True)),
+        (5, 128),
+        (40, 512),
+        (12, 64),
+        where=lambda dtype, layout, *sizes: dtype == torch.float32 and sizes == (5, 40, 12),
+    ),
 )
 def test_latents_are_stored_and_queries_put_together(
     dtype: torch.dtype, layout: RotaryLayout, num_heads: int, rank: int, rope_dim: int
