@@ -20,7 +20,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
-from specguide.layers.quantization import ProjectionInput
+from specguide.layers.quantization import UNQUANTIZED, ProjectionInput
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.left_aside import MTP_PREFIX
@@ -40,6 +40,8 @@ class MtpLayout:
     continues_normed:  a step reads the previous step's output after its final norm, and the
                        target's hidden state before its final norm; otherwise the other way around
     shared:            copies of the target's embeddings and output matrix, which are ignored
+    is_input_plain:    input_proj is not quantized, whatever the layer is: so DeepSeek-V3's, whose
+                       configuration does not say it
     """
 
     prefix: str
@@ -50,6 +52,13 @@ class MtpLayout:
     is_token_first: bool = False
     continues_normed: bool = True
     shared: tuple[str, ...] = ()
+    is_input_plain: bool = False
+
+    def stored_as(self, names: Collection[str]) -> MtpLayout:
+        """The layout, as the names of the stored tensors tell it."""
+        prefix = f"{self.prefix}{self.input_proj}."
+        kinds = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        return replace(self, is_input_plain=kinds <= {"weight", "bias"})
 
     @classmethod
     def of(cls, names: Collection[str], num_layers: int) -> MtpLayout:
@@ -141,8 +150,9 @@ class MtpHead:
             RmsNorm.create(place, name, hidden_size, config.norm)
             for name in (layout.token_norm, layout.hidden_norm, layout.final_norm)
         )
+        of_input = replace(place, quantization=UNQUANTIZED) if layout.is_input_plain else place
         self.input_proj = Projection.create(
-            place, 2 * hidden_size, {layout.input_proj: hidden_size}
+            of_input, 2 * hidden_size, {layout.input_proj: hidden_size}
         )
         layer = partial(FAMILIES[config.architecture].build_layer, self.config, 0)
         place = replace(place, ranks=target.ranks).cut_where_possible(layer)
@@ -172,6 +182,8 @@ class MtpHead:
         names = stored_names(files)
         with naming(folder):
             layout = _layout(read_json(folder / "config.json"), names)
+        if quantization is None:
+            layout = layout.stored_as(names)
         is_alone = all(name.startswith((MTP_PREFIX, layout.prefix)) for name in names)
         config = read_config(folder, quantization, strict=is_alone)
         with naming(folder):

@@ -16,7 +16,8 @@ from benchmarks.models.logits import logits_of
 from specguide import LLM
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.kernels.experts import RoutingRule
-from specguide.models import Decoder, config_of
+from specguide.models import Decoder, MtpHead, config_of
+from specguide.models.mtp import MtpLayout
 from specguide.speculation.drafters import keys_of
 
 V3 = {
@@ -31,6 +32,17 @@ def test_one_key_a_token_is_stored_for_all_heads() -> None:
         8, is_sigmoid=True, scale=2.5, num_groups=8, num_kept_groups=4
     )
     assert config.latent_shape.scale == pytest.approx(192**-0.5 * (0.1 * 3.6888795 + 1) ** 2)
+
+
+def test_routers_are_plain_though_the_configuration_does_not_say_so() -> None:
+    model = Decoder.skeleton(config_of(PUBLISHED["DeepSeek-V3"])).destinations()
+    layer = "model.layers.3."
+    assert f"{layer}mlp.experts.255.gate_proj.weight_scale_inv" in model
+    assert f"{layer}self_attn.kv_b_proj.weight_scale_inv" in model
+    assert f"{layer}mlp.gate.e_score_correction_bias" in model
+    assert [name for name in model if name.startswith(f"{layer}mlp.gate.w")] == [
+        f"{layer}mlp.gate.weight"
+    ]
 
 
 @torch.inference_mode()
@@ -76,3 +88,15 @@ def test_a_cache_in_fp8_is_refused(tmp_path: Path) -> None:
 def test_what_is_refused_is_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         config_of({**V3, **settings}, strict=True)
+
+
+@pytest.mark.parametrize("has_scale", [False, True])
+def test_an_mtp_head_s_input_is_quantized_if_its_tensors_say_so(has_scale: bool) -> None:
+    """DeepSeek-V3's is not, and its configuration does not say it."""
+    config = config_of(PUBLISHED["DeepSeek-V3"] | {"num_hidden_layers": 4})
+    stored = {"model.layers.4.eh_proj.weight"}
+    stored |= {"model.layers.4.eh_proj.weight_scale_inv"} if has_scale else set()
+    layout = MtpLayout.of(stored, 4).stored_as(stored)
+    found = MtpHead(config, Decoder.skeleton(config), layout).destinations()
+    assert {name for name in found if ".eh_proj." in name} == stored
+    assert "model.layers.4.self_attn.q_b_proj.weight_scale_inv" in found

@@ -82,7 +82,8 @@ def _blocks_of_group(weights: Arguments, inputs: Arguments) -> Quantization:
 
 def read_fp8(stated: Mapping[str, Any]) -> Quantization:
     """quant_method "fp8", as vLLM, AutoFP8 and transformers write it: one scale for each tensor, or
-    for each block of 128 × 128 as DeepSeek and Qwen publish. The output matrix is not quantized.
+    for each block of 128 × 128 as DeepSeek and Qwen publish. The output matrix and experts' routers
+    are not quantized, though nothing in DeepSeek's configuration says so.
 
     Raises CheckpointError for what is not implemented.
     """
@@ -105,7 +106,7 @@ def read_fp8(stated: Mapping[str, Any]) -> Quantization:
             f"'weight_block_size' {shown(blocks)} with {scheme} inputs is not supported: only "
             f"{list(_BLOCKS)} with dynamic ones"
         )
-    return ByName(((None, quantization),), ModuleList.of_parts([*ignored, "lm_head"]))
+    return ByName(((None, quantization),), ModuleList.of_parts([*ignored, "lm_head", *ROUTERS]))
 
 
 def _check_fields(stated: Mapping[str, Any]) -> None:
