@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from os.path import expanduser
 from pathlib import Path
 
 from specguide.errors import InvalidParams
@@ -12,7 +13,8 @@ from specguide.errors import InvalidParams
 
 def adapter_folders(lora_modules: Sequence[str]) -> dict[str, Path]:
     """The folder of each adapter by its name, from texts NAME=FOLDER, or JSON objects with "name"
-    and "path" as in vLLM. Raises InvalidParams for any other text, and a name that comes twice."""
+    and "path" as in vLLM. A folder may begin with ~, which no shell reads there. Raises
+    InvalidParams for any other text, and a name that comes twice."""
     folders: dict[str, Path] = {}
     for written in lora_modules:
         name, folder = _read(written)
@@ -21,7 +23,7 @@ def adapter_folders(lora_modules: Sequence[str]) -> dict[str, Path]:
                 f"lora_modules has two adapters called {name!r}: give each a name of its own",
                 param="lora_modules",
             )
-        folders[name] = Path(folder)
+        folders[name] = Path(expanduser(folder))
     return folders
 
 

@@ -14,6 +14,7 @@ from requests_of_every_kind import PATIENT, SCHEMA
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
+from specguide.config.adapters import adapter_folders
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.errors import InvalidParams
@@ -134,3 +135,9 @@ def test_an_adapter_that_is_not_there(folders: tuple[Path, Path], adapters: list
 def test_names_that_cannot_be_read(modules: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidParams, match=message):
         EngineConfig(lora_modules=modules)
+
+
+def test_a_folder_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves the ~ of NAME=~/FOLDER as it is."""
+    monkeypatch.setenv("HOME", "/home/it")
+    assert adapter_folders(["sql=~/sql", "b=b~"]) == {"sql": Path("/home/it/sql"), "b": Path("b~")}
