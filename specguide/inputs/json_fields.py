@@ -43,12 +43,7 @@ def naming(place: Path) -> Iterator[None]:
 def check_folder(folder: Path) -> None:
     """Raise CheckpointError where there is no such folder, or where it holds a LoRA adapter as PEFT
     stores it: the model would run without its adapter."""
-    try:
-        is_there = folder.is_dir()
-    except OSError:  # a name that is too long for the file system
-        is_there = False
-    if not is_there:
-        raise CheckpointError(f"{folder}: is not a folder{_mend(folder)}")
+    check_is_folder(folder)
     if not is_file(folder / "config.json"):
         for name, form in _OTHER_FORMS.items():
             if (folder / name).exists():
@@ -61,30 +56,40 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def check_is_folder(folder: Path, kind: str = "model") -> None:
+    """Raise CheckpointError where there is no such folder. kind: what it should hold"""
+    try:
+        is_there = folder.is_dir()
+    except OSError:  # a name that is too long for the file system
+        is_there = False
+    if not is_there:
+        raise CheckpointError(f"{folder}: is not a folder{_mend(folder, kind)}")
+
+
 def check_model_folder(folder: Path) -> None:
     """`check_folder`, and raise CheckpointError where there is no config.json."""
     check_folder(folder)
     if not (folder / "config.json").exists():
         raise CheckpointError(
             f"{folder}: holds no config.json, which a model in Hugging Face's format has"
-            f"{_within(folder)}"
+            f"{folders_within(folder, 'config.json')}"
         )
 
 
-def _within(folder: Path) -> str:
-    """The folders in it that hold one, with "; " in front; "" where there are none."""
-    found = sorted(place.parent.name for place in folder.glob("*/config.json"))
+def folders_within(folder: Path, file: str) -> str:
+    """The folders in it that hold such a file, with "; " in front; "" where there are none."""
+    found = sorted(place.parent.name for place in folder.glob(f"*/{file}"))
     return f"; give one of its folders: {', '.join(found[:_MOST_FOLDERS])}" if found else ""
 
 
-def _mend(folder: Path) -> str:
+def _mend(folder: Path, kind: str) -> str:
     """What to do about a missing folder, with "; " in front; "" where nothing is known."""
     if is_file(folder):
         return "; give the folder that holds this file"
     if folder.parts[:1] == ("~",):
         return f"; a ~ is not read here: give {folder.expanduser()}"
     is_of_hub = len(folder.parts) == 2 and folder.parts[0][0] not in "/.~"
-    download = f"; `hf download {folder} --local-dir FOLDER` downloads the model into a folder"
+    download = f"; `hf download {folder} --local-dir FOLDER` downloads the {kind} into a folder"
     return download if is_of_hub else ""
 
 

@@ -145,8 +145,9 @@ class Decoder:
         def rename(name: str) -> str:
             return scale_name(text_name(name), destinations)
 
-        check_weights(files, destinations, ignored=partial(is_left_aside, config), rename=rename)
-        check_adapters(adapters, skeleton.adapter_destinations())
+        ignored = partial(is_left_aside, config)
+        check_weights(files, destinations, ignored=ignored, rename=rename)
+        check_adapters(adapters, skeleton.adapter_destinations(), ignored=ignored)
         decoder = build(
             device=device, dtype=dtype, max_positions=max_positions, ranks=ranks, stage=stage
         )

@@ -123,11 +123,14 @@ def check_weights(
     *,
     ignored: Callable[[str], bool] = lambda name: False,
     rename: Callable[[str], str] = lambda name: name,
+    stated_by: str = "config.json",
 ) -> None:
     """Compare the names, shapes and types in the files with the destinations, which may be on the
     meta device.
 
-    ignored: names that may be left over;  rename: maps the file's names to those of `destinations`
+    ignored:   names that may be left over
+    rename:    maps the file's names to those of `destinations`
+    stated_by: where the shapes come from, for the message
     Raises CheckpointError that names what is missing, left over, duplicate, or of the wrong shape
     or type.
     """
@@ -138,7 +141,8 @@ def check_weights(
             for name, tensor in stored.items():
                 twice += [name] if rename(name) in found else []
                 found[rename(name)] = tensor
-    _check(files[0].parent, found, destinations, twice, ignored)
+    if problems := _problems(found, destinations, twice, ignored):
+        raise CheckpointError(f"{files[0].parent}: the weights do not fit {stated_by}; {problems}")
 
 
 def load_weights(
@@ -182,13 +186,13 @@ def check_tied(
                     )
 
 
-def _check(
-    folder: Path,
+def _problems(
     found: Mapping[str, StoredTensor],
     destinations: Mapping[str, Destination],
     twice: list[str],
     ignored: Callable[[str], bool],
-) -> None:
+) -> str:
+    """What is wrong with the weights that were found, as one sentence; "" if nothing is."""
     missing = [
         name for name, it in destinations.items() if name not in found and not it.is_optional
     ]
@@ -216,12 +220,9 @@ def _check(
         )
         if names
     ]
-    if problems:
-        hint = _QUANTIZED if any(name.endswith(_OF_QUANTIZED) for name in left_over) else ""
-        hint += _UNTIED if missing == [_OUTPUT] else ""
-        raise CheckpointError(
-            f"{folder}: the weights do not fit config.json; " + "; ".join(problems) + hint
-        )
+    hint = _QUANTIZED if any(name.endswith(_OF_QUANTIZED) for name in left_over) else ""
+    hint += _UNTIED if missing == [_OUTPUT] else ""
+    return "; ".join(problems) + hint
 
 
 def _some(names: list[str]) -> str:
