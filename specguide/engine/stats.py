@@ -85,6 +85,12 @@ def _guide_hash(guide: Guide) -> str | None:
     return blake2b(source, digest_size=4).hexdigest()
 
 
+def _gained(metrics: RequestMetrics) -> dict[str, int]:
+    """The counts of one request."""
+    num_iterations = sum(metrics.accepted_histogram)
+    return {"requests": 1, "iterations": num_iterations, "tokens": metrics.num_gained}
+
+
 class GuideCounts:
     """Counts of ended requests by guide. The guides that are used most have counts of their own;
     all others are counted together.
@@ -101,9 +107,7 @@ class GuideCounts:
         name = _guide_hash(guide) or _OTHER
         if name not in self.by_guide:
             self._make_room()
-        counts = self.by_guide.setdefault(name, Counter())
-        num_iterations = sum(metrics.accepted_histogram)
-        counts.update(requests=1, iterations=num_iterations, tokens=metrics.num_gained)
+        self.by_guide.setdefault(name, Counter()).update(_gained(metrics))
 
     def _make_room(self) -> None:
         known = self.by_guide.keys() - {_OTHER}
@@ -122,6 +126,7 @@ class RequestCounts:
               grammar was cached
     acceptance: histogram of tokens gained per iteration, of requests that had iterations
     guides:   as in GuideCounts
+    adapters: the same counts by the name of the LoRA adapter, of requests that had one
     accepted: entry a counts the iterations that accepted a drafts: "all" iterations, and those of
               "guided" requests
     draft_tokens: drafts that were verified, all nodes of trees
@@ -133,6 +138,7 @@ class RequestCounts:
         self.latency = {name: Histogram(_LATENCY_S) for name in _LATENCIES}
         self.acceptance = Histogram(_ACCEPTANCE)
         self.guides = GuideCounts()
+        self.adapters: dict[str, Counter[str]] = {}
         self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
         self.draft_tokens = 0
         self.prompts: Counter[str] = Counter(prompt=0, cached=0, preemptions=0)
@@ -162,6 +168,9 @@ class RequestCounts:
             self.acceptance.observe(metrics.acceptance_length)
         if guide is not None:
             self.guides.add(guide, metrics)
+        if request.spec.adapter:
+            name = str(request.params.lora)
+            self.adapters.setdefault(name, Counter()).update(_gained(metrics))
         for accepted, count in enumerate(metrics.accepted_histogram):
             self.accepted["all"][accepted] += count
             self.accepted["guided"][accepted] += count * is_guided
@@ -177,6 +186,7 @@ class RequestCounts:
             "latency": {name: histogram.copy() for name, histogram in self.latency.items()},
             "acceptance": self.acceptance.copy(),
             "guides": {name: dict(counts) for name, counts in self.guides.by_guide.copy().items()},
+            "adapters": {name: dict(counts) for name, counts in self.adapters.copy().items()},
         }
 
 
@@ -198,7 +208,7 @@ class EngineStats:
     num_pages:         pages in all
     finished, latency, accepted, draft_tokens, prompts, acceptance: counts of ended requests, as in
                        RequestCounts
-    guides:            counts of ended requests by guide, as in GuideCounts
+    guides, adapters:  counts of ended requests by guide, as in GuideCounts, and by LoRA adapter
     transfers:         counts by the names of TRANSFERS
     """
 
@@ -220,6 +230,7 @@ class EngineStats:
     prompts: Mapping[str, int]
     acceptance: Histogram
     guides: Mapping[str, Mapping[str, int]]
+    adapters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     transfers: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -266,6 +277,7 @@ def request_record(request: Request) -> dict[str, Any]:
         "finish_reason": request.finish_reason,
         "stop_reason": request.stop_reason,
         "error": None if request.error is None else str(request.error),
+        "lora": request.params.lora,
         "guide": request.params.guide and request.params.guide.kind,
         "guide_hash": request.params.guide and _guide_hash(request.params.guide),
         **asdict(metrics),

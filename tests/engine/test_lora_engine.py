@@ -112,6 +112,8 @@ def test_cached_pages_are_of_one_adapter(folders: tuple[Path, Path], adapters: l
     params = [SamplingParams(max_tokens=2, lora=name) for name in NAMES]
     cached = [llm.generate(PROMPTS[0], one)[0].metrics.num_cached for one in params * 2]
     assert cached[:3] == [0, 0, 0] and min(cached[3:]) > 90
+    of_each = {"requests": 2, "iterations": 2, "tokens": 2}  # first tokens are of prefills
+    assert llm.stats().adapters == {"first": of_each, "second": of_each}
     llm.close()
 
 

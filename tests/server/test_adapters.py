@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from live_server import until
 from lora_adapters import adapter
 from service import serving
 
@@ -26,7 +27,10 @@ def test_a_request_names_an_adapter_as_its_model(tmp_path: Path) -> None:
     )
     # Several values of an option, as vLLM takes them.
     options = ("--lora-modules", f"first={first}", f"second={second}", "--enable-lora")
-    with serving(*options) as service, httpx.Client(base_url=service.url, timeout=60) as client:
+    with (
+        serving(*options, "--log-requests") as service,
+        httpx.Client(base_url=service.url, timeout=60) as client,
+    ):
 
         def ask(path: str, model: str, **fields: Any) -> dict[str, Any]:
             return client.post(path, json={"model": model, **fields}).json()
@@ -50,6 +54,7 @@ def test_a_request_names_an_adapter_as_its_model(tmp_path: Path) -> None:
         assert chat["model"] == "first" and chat["choices"][0]["message"]["content"][0] == "{"
         wrong = ask("/v1/completions", "third", prompt="a")["error"]
         assert "'small', 'first', 'second'" in wrong["message"]
+        until(lambda: '"lora": "first"' in service.errors, 10)
         refused = ask("/v1/completions", "small", prompt="a", lora_path="first")["error"]
         assert "name of the adapter as model" in refused["message"]
 

@@ -13,11 +13,13 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from live_server import small_server
+from lora_adapters import adapter
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from specguide.config import EngineConfig
 from specguide.engine.serving.served import EngineHealth
+from specguide.engine.setup.target_folder import target_folder
 from specguide.engine.stats import GuideCounts
 from specguide.errors import EngineError, InvalidParams
 from specguide.guide import Guide
@@ -30,14 +32,16 @@ SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")
 
 
 @pytest.fixture(scope="module")
-def families():
+def families(tmp_path_factory: pytest.TempPathFactory):
     """The families of metrics by name, after some requests."""
-    server = small_server((), metrics_names="vllm")
+    folder = adapter(tmp_path_factory.mktemp("adapter"), target_folder(None))
+    server = small_server((), lora_modules=(f"sql={folder}",), metrics_names="vllm")
     body = {"model": "small", "prompt": "The bridge", "max_tokens": 12}
     with httpx.Client(base_url=f"{server.url}/v1") as client:
         client.post("/completions", json=body).raise_for_status()
         for _ in range(2):
             client.post("/completions", json={**body, "guided_choice": ["left", "right"]})
+        client.post("/completions", json={**body, "model": "sql", "ignore_eos": True})
         assert client.post("/completions", json={**body, "max_tokens": -1}).status_code == 400
         assert client.post("/completions", json={"prompt": "x" * 300_000}).status_code == 413
         assert client.get("/nowhere/at/all").status_code == 404
@@ -94,10 +98,12 @@ def test_requests_are_counted(families):
         for family in families.values()
         for sample in family.samples
     }
-    assert counts["specguide_e2e_seconds_count",] == 3
+    assert counts["specguide_e2e_seconds_count",] == 4
     assert counts["specguide_compile_seconds_count",] == 1
     assert counts["specguide_compile_cached_seconds_count",] == 1
-    assert counts["specguide_http_responses_total", "200", "/v1/completions"] == 3
+    assert counts["specguide_http_responses_total", "200", "/v1/completions"] == 4
+    assert counts["specguide_adapter_requests_total", "sql"] == 1
+    assert counts["specguide_adapter_tokens_total", "sql"] == 12 - 1
     assert counts["specguide_http_responses_total", "400", "/v1/completions"] == 1
     assert counts["specguide_http_responses_total", "413", "/v1/completions"] == 1
     assert counts["specguide_http_responses_total", "404", "other"] == 1

@@ -54,11 +54,15 @@ class Server:
 
 
 def small_server(
-    api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False, **limits: Any
+    api_keys: tuple[str, ...] = (KEY,),
+    *,
+    trace: bool = False,
+    lora_modules: tuple[str, ...] = (),
+    **limits: Any,
 ) -> Server:
     """A server with speculation, and room for small bodies alone. limits: fields of ServerConfig"""
     return Server(
-        EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace),
+        EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace, lora_modules=lora_modules),
         ServerConfig("small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600, **limits),
     )
 

@@ -64,7 +64,8 @@ class EngineCollector(Collector):
         yield _counter("requests_finished", "Requests that have ended", "reason", stats.finished)
         yield _accepted(stats)
         yield _counter("grammar", "Counters of the grammar executor", "counter", stats.grammar)
-        yield from _guides(stats)
+        yield from _by_label("guide", "by a hash of the guide", stats.guides)
+        yield from _by_label("adapter", "by LoRA adapter", stats.adapters)
         yield from _transfers(stats)
         yield _histogram(
             "specguide_acceptance_length", "Tokens per iteration, of requests", stats.acceptance
@@ -136,12 +137,14 @@ def _accepted(stats: EngineStats) -> Metric:
     return accepted
 
 
-def _guides(stats: EngineStats) -> Iterator[Metric]:
-    """Figures of the most used guides; `tokens` divided by `iterations` is a guide's acceptance
-    length."""
+def _by_label(
+    label: str, how: str, all_counts: Mapping[str, Mapping[str, int]]
+) -> Iterator[Metric]:
+    """Figures of requests by a label; `tokens` divided by `iterations` is the acceptance length of
+    each."""
     for what in ("requests", "iterations", "tokens"):
-        counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
-        yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
+        counts = {name: counts.get(what, 0) for name, counts in all_counts.items()}
+        yield _counter(f"{label}_{what}", f"{what.capitalize()}, {how}", label, counts)
 
 
 def _transfers(stats: EngineStats) -> Iterator[Metric]:
