@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.gguf_file import find_gguf
 from specguide.inputs.json_fields import check_model_folder, naming, read_json
 from specguide.models import registry
+from specguide.models.adapters import check_adapters, load_adapters, read_lora
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.multimodal import (
@@ -77,7 +79,6 @@ def load_decoder(
             adapters=adapters,
         )
     _refuse_ranks(ranks, stage)
-    _refuse_adapters(adapters)
     config = read_config(folder, quantization, "transformers")
     if model_impl == "auto":
         warnings.warn(
@@ -86,7 +87,7 @@ def load_decoder(
             UserWarning,
             stacklevel=2,
         )
-    return _load_transformers(folder, config, device, dtype, max_positions)
+    return _load_transformers(folder, config, device, dtype, max_positions, adapters)
 
 
 def _load_transformers(
@@ -95,25 +96,25 @@ def _load_transformers(
     device: torch.device | str,
     dtype: torch.dtype,
     max_positions: int | None,
+    adapters: Sequence[Path],
 ) -> TransformersDecoder:
     files = weight_files(folder)
-    skeleton = TransformersDecoder(config, device="meta", max_positions=1)
+    build = partial(TransformersDecoder, config, lora=read_lora(adapters))
+    skeleton = build(device="meta", max_positions=1)
     skeleton.check_head()
     expected = skeleton.destinations()
 
     def rename(name: str) -> str:
         return name if name in expected else _present_name(name)
 
-    check_weights(
-        files,
-        expected,
-        ignored=lambda name: (
-            skeleton.is_left_aside(name) or (config.has_encoders and is_of_encoder(name))
-        ),
-        rename=rename,
-    )
-    decoder = TransformersDecoder(config, device=device, dtype=dtype, max_positions=max_positions)
+    def ignored(name: str) -> bool:
+        return skeleton.is_left_aside(name) or (config.has_encoders and is_of_encoder(name))
+
+    check_weights(files, expected, ignored=ignored, rename=rename)
+    check_adapters(adapters, skeleton.adapter_destinations(), ignored=ignored)
+    decoder = build(device=device, dtype=dtype, max_positions=max_positions)
     load_weights(files, decoder.destinations(), rename=rename)
+    load_adapters(adapters, decoder.adapter_destinations())
     if decoder.lm_head.name is None:
         check_tied(files, decoder.embedding, rename=rename)
     return decoder
@@ -130,15 +131,6 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
                 f"{param} out, or use a model with a native implementation",
                 param=param,
             )
-
-
-def _refuse_adapters(adapters: Sequence[Path]) -> None:
-    if adapters:
-        raise InvalidParams(
-            "a model that is run by transformers' modules takes no LoRA adapters: leave "
-            "lora_modules out, or use a model with a native implementation",
-            param="lora_modules",
-        )
 
 
 def _present_name(name: str) -> str:

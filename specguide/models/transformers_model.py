@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from specguide.errors import CheckpointError
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding, LmHead
+from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import UNQUANTIZED
@@ -48,9 +50,11 @@ class TransformersDecoder(Decoder):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         max_positions: int | None = None,
+        lora: Lora = NO_LORA,
     ) -> None:
         """See Decoder."""
         assert isinstance(config, TransformersConfig)
+        self._lora = lora
         self.config, self.ranks, self.stage = config, ONE_RANK, ONE_STAGE
         self.device = torch.device(device)
         self.dtype = dtype
@@ -80,10 +84,11 @@ class TransformersDecoder(Decoder):
     def _place(self) -> None:
         """Replace linear modules by projections, and allocate memory for everything else."""
         model = self._model
-        tied = self._tied()
-        place = Placement(self.device, self.dtype, self.config.quantization)
+        head, tied = model.get_output_embeddings(), self._tied()
+        plain = Placement(self.device, self.dtype, self.config.quantization)
         for name, module in list(model.named_modules()):
             if type(module) is nn.Linear and name not in tied:
+                place = plain if module is head else replace(plain, lora=self._lora)
                 parent, _, leaf = name.rpartition(".")
                 inner = place.within(parent) if parent else place
                 projection = Projection.create(
@@ -158,6 +163,7 @@ class TransformersDecoder(Decoder):
         """See Decoder.forward."""
         pages = self._pages
         pages.begin(context, cache, self.dtype)
+        self._lora.begin(context.adapter_ids)
         pages.aux.clear()
         pages.aux.update(dict.fromkeys(aux_layers))
         positions = context.position_ids.clamp(max=self.config.max_position_embeddings - 1)
@@ -211,10 +217,6 @@ class TransformersDecoder(Decoder):
         self.lm_head.fit_vocabulary(size)
         inner = self._model.get_input_embeddings()
         inner.weight = nn.Parameter(self.embedding.weight, requires_grad=False)
-
-    def destinations(self) -> dict[str, Destination]:
-        """Where each tensor of a checkpoint goes, by its Hugging Face name."""
-        return dict(self._destinations())
 
     def is_left_aside(self, name: str) -> bool:
         """Whether a tensor may be in a checkpoint, although the model does not use it."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import float8_checkpoints
 import int4_checkpoints
 import pytest
 import torch
+from foreign_models import RUN, save_foreign
 from lora_adapters import WEIGHTS, adapter, merged
 from multimodal_models import save_multimodal
 from paging import Sequences
@@ -21,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from two_ranks import each_of_two
 
-from specguide.errors import CheckpointError, InvalidParams
+from specguide.errors import CheckpointError
 from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder, load_decoder
 from specguide.parallel import ONE_RANK, Ranks
@@ -136,6 +138,22 @@ def test_scales_of_single_maps(tmp_path: Path) -> None:
     assert_close(logits(Decoder.load(model, adapters=[of]), ids=[1] * 3), expected)
 
 
+@pytest.mark.parametrize("name", ["GPTNeoX", "OPT"])
+def test_adapters_of_a_model_that_transformers_runs(name: str, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    save_foreign(name, model, **RUN[name])
+    of = adapter(tmp_path / "adapter", model)
+    folder = merged(tmp_path / "merged", model, of, lambda name: 2.0)
+    load = partial(load_decoder, model_impl="transformers")
+    plain, expected = logits(load(model)), logits(load(folder))
+    found = logits(load(model, adapters=[of]), ids=[1, 0, 1])
+    assert_close(found, [expected[0], plain[1], expected[2]])
+    change = {"base_model.model.lm_head.lora_A.weight": torch.ones(4, 64)}
+    changed(of, lambda it: it.update(change))
+    with pytest.raises(CheckpointError, match=r"no place for base_model.model.lm_head"):
+        load(model, adapters=[of])
+
+
 def test_an_adapter_of_a_model_with_encoders(tmp_path: Path) -> None:
     """What it has for the encoders is left aside as they are. Older versions of PEFT pickle it."""
     model, of = tmp_path / "model", tmp_path / "adapter"
@@ -190,12 +208,6 @@ def test_what_is_wrong_with_an_adapter_is_said(fault: str, tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match=message) as caught:
         Decoder.load(model, adapters=[folder])
     assert str(folder) in str(caught.value)
-
-
-def test_a_model_that_transformers_runs_takes_none(tmp_path: Path) -> None:
-    model = save("llama-tied", tmp_path / "model")
-    with pytest.raises(InvalidParams, match="takes no LoRA adapters"):
-        load_decoder(model, model_impl="transformers", adapters=[adapter(tmp_path / "it", model)])
 
 
 def test_a_folder_without_an_adapter(tmp_path: Path) -> None:

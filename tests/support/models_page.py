@@ -69,7 +69,7 @@ _FOREIGN = """\
 Any other decoder-only architecture of transformers runs through that library's own modules, with
 the attention, the products and the cache of this one: `--model-impl transformers`, or by itself,
 with a warning, where no family has the architecture. Hidden states for heads are tested for each.
-`--quantization fp8` and `int4` work where its linear maps are `nn.Linear`.
+`--quantization fp8` and `int4`, and adapters, work where its linear maps are `nn.Linear`.
 """
 _REFUSED = """\
 What cannot run that way is refused, with what is missing: mixtures of experts, linear attention and
