@@ -17,6 +17,8 @@ from specguide.config import CacheConfig, EngineConfig
 from specguide.config.adapters import adapter_folders
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
+from specguide.engine.setup.checkpoint_identity import checkpoints, identity
+from specguide.engine.setup.facts import resolved
 from specguide.errors import InvalidParams
 
 NAMES = (None, "first", "second")
@@ -115,6 +117,21 @@ def test_cached_pages_are_of_one_adapter(folders: tuple[Path, Path], adapters: l
     of_each = {"requests": 2, "iterations": 2, "tokens": 2}  # first tokens are of prefills
     assert llm.stats().adapters == {"first": of_each, "second": of_each}
     llm.close()
+
+
+def test_hosts_compare_their_adapters(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Ranks with different adapters would give wrong outputs and no error."""
+    of = adapter(tmp_path / "it", folders[0])
+    given = resolved(config(folders[0], [f"it={of}"]))
+
+    def identities() -> list[str]:
+        return list(map(identity, checkpoints(given)))
+
+    first = identities()
+    adapter(of, folders[0], seed=1)
+    trained = identities()
+    adapter(of, folders[0], seed=1, lora_alpha=9)
+    assert len({*map(str, (first, trained, identities()))}) == 3
 
 
 def test_an_adapter_that_is_not_there(folders: tuple[Path, Path], adapters: list[str]) -> None:
