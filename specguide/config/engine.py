@@ -238,9 +238,3 @@ class EngineConfig:
                 "tensor_parallel_size and pipeline_parallel_size",
                 param="role",
             )
-        if self.lora_modules:
-            raise InvalidParams(
-                f"role {self.transfer.role!r} does not work with LoRA adapters: leave out "
-                "lora_modules",
-                param="role",
-            )

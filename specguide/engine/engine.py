@@ -285,9 +285,10 @@ class Engine:
         if request.finish_reason is None:
             self._requests.end(request)
 
-    def _add_prompt(self, prompt_ids: Sequence[int]) -> Request:
+    def _add_prompt(self, prompt_ids: Sequence[int], adapter: int) -> Request:
         """Add a prompt whose keys another engine asks for. Called within a step."""
-        params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
+        lora = (None, *self.config.adapters)[adapter]
+        params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True, lora=lora)
         request = self._admission.request(prompt_ids, params)
         self._requests.add(request)
         return request

@@ -108,9 +108,10 @@ class BlockTables:
         self._pages.free(self._tables.pop(sequence, ()))
         self._keys.pop(sequence, None)
 
-    def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
-        """Page keys of a prompt's pages that another request with this prompt may share."""
-        return list(self._keys_behind(b"", prompt_ids))
+    def prompt_keys(self, prompt_ids: Sequence[int], adapter: int) -> list[bytes]:
+        """Page keys of a prompt's pages that another request with this prompt and this LoRA adapter
+        may share."""
+        return list(self._keys_behind(_first_key(adapter), prompt_ids))
 
     def num_held(self, sequence: SequenceState) -> int:
         """Number of pages that the request has."""

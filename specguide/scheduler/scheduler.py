@@ -159,9 +159,9 @@ class Scheduler:
         requests = tuple(sequence.request for sequence in sequences)
         return Commit((), requests, self._placement.take_released())
 
-    def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
+    def prompt_keys(self, prompt_ids: Sequence[int], adapter: int) -> list[bytes]:
         """See BlockTables.prompt_keys."""
-        return self._placement.tables.prompt_keys(prompt_ids)
+        return self._placement.tables.prompt_keys(prompt_ids, adapter)
 
     def check_integrity(self) -> None:
         """Raise EngineError unless every page and slot is held by those that should hold it."""

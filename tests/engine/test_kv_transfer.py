@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import zmq
 from async_engines import collect, until
+from lora_adapters import adapter
 from tiny_engine import K
 
 from specguide import Guide, SamplingParams, SpecConfig
@@ -107,6 +108,26 @@ def test_outputs_and_acceptance_equal_those_of_one_engine(folders, spec):
             got, sent = decode.stats().transfers, prefill.stats().transfers
         assert got["requests"] == 1 and not got["fallbacks"]  # later ones find the first's pages
         assert got["pages"] == sent["pages"] > 3 and got["bytes"] == sent["bytes"] > 0
+
+    asyncio.run(run())
+
+
+def test_prompts_of_adapters_are_computed_with_them(folders, tmp_path):
+    async def run():
+        modules = tuple(f"{it}={adapter(tmp_path / it, folders[0], ord(it))}" for it in "ab")
+        config, at = replace(config_of(folders), lora_modules=modules), address()
+        cases = [replace(CASES[0], lora=name) for name in ("b", None, "a")]
+        expected = await alone(config, cases=cases)
+        assert len(set(map(str, expected))) == 3
+        async with apart(config, at) as (served, decode, _):
+            found = await asyncio.gather(*(outputs(served, [case]) for case in cases))
+            assert [told for [told] in found] == expected
+            counts = decode.stats().transfers
+        assert counts["requests"] == 3 and counts["pages"] > 9 and not counts["fallbacks"]
+        other = with_role(replace(config, lora_modules=modules[::-1]), "prefill", at)
+        async with apart(config, at, other) as (served, decode, _):
+            assert await outputs(served, cases) == expected
+            assert decode.stats().transfers["pages"] == 0
 
     asyncio.run(run())
 
@@ -339,8 +360,11 @@ def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
                 for frames in ([b"\xc1"], [b"", b"", b""], [b"\x00" * (1 << 20)]):
                     hostile.send_multipart(frames)
                 form = prefill._transfer._format
-                for ids, first, end in (([], 0, 1), ([-1], 0, 1), ([1] * 9, 3, 1), ([1], 0, 9)):
-                    hostile.send(wire.ENCODER.encode(wire.Fetch(1, form, ids, first, end)))
+                for asked in (
+                    *(([], 0, 1), ([-1], 0, 1), ([1] * 9, 3, 1), ([1], 0, 9)),
+                    *(([1] * 40, 0, 1, 1), ([1] * 40, 0, 1, -1)),  # of adapters that are not there
+                ):
+                    hostile.send(wire.ENCODER.encode(wire.Fetch(1, form, *asked)))
                     assert await asyncio.to_thread(hostile.poll, 3000)
                     assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
             [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))

@@ -20,7 +20,7 @@ class EngineSide:
     caches:      the target's cache, and the drafter's if it has one
     forward:     the stream on which iterations run; copies run on it in order with them
     prompt_keys: see BlockTables
-    add:         adds a prompt as a request, which ends when its keys are in the cache
+    add:         adds a prompt as a request of an adapter, which ends when its keys are in the cache
     cancel:      ends such a request as aborted
     wake:        makes the loop call `take_up`
     """
@@ -30,8 +30,8 @@ class EngineSide:
     pages: PageAllocator
     caches: Sequence[KVCache]
     forward: ForwardStream
-    prompt_keys: Callable[[Sequence[int]], list[bytes]]
-    add: Callable[[Sequence[int]], Request]
+    prompt_keys: Callable[[Sequence[int], int], list[bytes]]
+    add: Callable[[Sequence[int], int], Request]
     cancel: Callable[[Request], None]
     wake: Callable[[], None]
 

@@ -11,7 +11,7 @@ from specguide.engine.kv_transfer.wire import CacheFormat
 from specguide.engine.setup.checkpoint_identity import identity
 from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
 
-_PROTOCOL = "1"
+_PROTOCOL = "2"
 
 
 def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
@@ -26,6 +26,7 @@ def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
         cache_dtype=config.cache_dtype,
         page_size=config.cache.page_size,
         shapes=shapes,
+        adapters=[(name, identity(folder)) for name, folder in config.adapters.items()],
     )
 
 

@@ -34,6 +34,9 @@ _BLOCKS_A_STEP = 2
 _LATE = "they did not come within kv_transfer_timeout_s"
 _LOGGER = logging.getLogger(__name__)
 
+Prompt = tuple[int, tuple[int, ...]]
+"""The adapter that computes a prompt, and the prompt's token ids."""
+
 News = tuple[Pages | Refused, list[zmq.Frame]]
 
 
@@ -43,7 +46,7 @@ class _Fetch:
     that need it"""
 
     number: int
-    prompt_ids: tuple[int, ...]
+    prompt: Prompt
     keys: list[bytes]
     next: int
     since_s: float
@@ -69,7 +72,7 @@ class DecodeSide:
         self._quiet_until_s = 0.0
         self._news: deque[News] = deque()
         self._fetches: dict[int, _Fetch] = {}
-        self._by_prompt: dict[tuple[int, ...], _Fetch] = {}
+        self._by_prompt: dict[Prompt, _Fetch] = {}
         self._ready: list[Request] = []
         self._deadlines: deque[tuple[int, float]] = deque()
         largest = max(cache.page_bytes for cache in engine.caches) * engine.pages_a_block
@@ -88,28 +91,28 @@ class DecodeSide:
         return bool(self._news)
 
     def begin(self, request: Request) -> None:
-        prompt_ids = tuple(request.prompt_ids)
+        prompt = adapter, prompt_ids = _prompt(request)
         is_refused = len(prompt_ids) >= self._engine.config.max_model_len
         if request.spec.has_prompt_logprobs or is_refused:
             return
-        known = self._by_prompt.get(prompt_ids)
+        known = self._by_prompt.get(prompt)
         if known is not None:
             known.waiting.add(request)
             return
         now_s = time.perf_counter()
         if now_s < self._quiet_until_s:
             return
-        keys = self._engine.prompt_keys(prompt_ids)
+        keys = self._engine.prompt_keys(prompt_ids, adapter)
         first = next(
             (i for i, k in enumerate(keys) if not self._engine.pages.is_published(k)), None
         )
         end = None if first is None else min(len(keys), first + self._engine.pages.num_free)
         if first is not None and end is not None and first < end:
-            fetch = _Fetch(next(self._numbers), prompt_ids, keys[:end], first, now_s, {request})
+            fetch = _Fetch(next(self._numbers), prompt, keys[:end], first, now_s, {request})
             self._ask(fetch)
 
     def holds(self, request: Request) -> bool:
-        fetch = self._by_prompt.get(tuple(request.prompt_ids))
+        fetch = self._by_prompt.get(_prompt(request))
         return fetch is not None and request in fetch.waiting
 
     def take_up(self) -> list[Request]:
@@ -128,7 +131,7 @@ class DecodeSide:
         return ready
 
     def end(self, request: Request) -> None:
-        fetch = self._by_prompt.get(tuple(request.prompt_ids))
+        fetch = self._by_prompt.get(_prompt(request))
         if fetch is not None and request in fetch.waiting:
             fetch.waiting.remove(request)
             if not fetch.waiting:
@@ -140,9 +143,10 @@ class DecodeSide:
 
     def _ask(self, fetch: _Fetch) -> None:
         self.counts["requests"] += 1
-        self._fetches[fetch.number] = self._by_prompt[fetch.prompt_ids] = fetch
-        ids, end = list(fetch.prompt_ids), len(fetch.keys)
-        message = Fetch(fetch.number, self._format, ids, fetch.next, end)
+        self._fetches[fetch.number] = self._by_prompt[fetch.prompt] = fetch
+        adapter, ids = fetch.prompt
+        end = len(fetch.keys)
+        message = Fetch(fetch.number, self._format, list(ids), fetch.next, end, adapter)
         self._deadlines.append((fetch.number, fetch.since_s + self._timeout_s))
         self._link.send([ENCODER.encode(message)])
 
@@ -179,7 +183,7 @@ class DecodeSide:
         self._ready += sorted(fetch.waiting, key=lambda request: request.request_id)
 
     def _drop(self, fetch: _Fetch) -> None:
-        del self._fetches[fetch.number], self._by_prompt[fetch.prompt_ids]
+        del self._fetches[fetch.number], self._by_prompt[fetch.prompt]
 
     def _forget(self, fetch: _Fetch) -> None:
         """Tell the prefill engine that the prompt is not needed any more."""
@@ -197,7 +201,7 @@ class DecodeSide:
             "the prefill engine at %s did not send the KV pages of a prompt of %d tokens: %s. This "
             "engine computes the prompt itself",
             self._engine.config.transfer.kv_transfer_address,
-            len(fetch.prompt_ids),
+            len(fetch.prompt[1]),
             cause,
         )
         if cause == _LATE:
@@ -231,3 +235,7 @@ class DecodeSide:
             number, _ = self._deadlines.popleft()
             if number in self._fetches:
                 self._tell(Refused(number, _LATE), [])
+
+
+def _prompt(request: Request) -> Prompt:
+    return request.spec.adapter, tuple(request.prompt_ids)

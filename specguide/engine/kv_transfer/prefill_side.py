@@ -79,7 +79,8 @@ class PrefillSide:
             self.counts["requests"] += 1
             cause = self._objection(asked.fetch)
             if cause is None:
-                self._asked[self._engine.add(asked.fetch.prompt_ids)] = asked
+                request = self._engine.add(asked.fetch.prompt_ids, asked.fetch.adapter)
+                self._asked[request] = asked
             else:
                 self._refuse(asked, cause)
         return []
@@ -126,7 +127,7 @@ class PrefillSide:
         if differing is not None:
             return (
                 f"the KV pages of the two engines differ: {differing}; start both with the same "
-                "model, draft head and cache options"
+                "model, adapters, draft head and cache options"
             )
         ids = fetch.prompt_ids
         if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
@@ -134,6 +135,8 @@ class PrefillSide:
                 "the prompt is empty, or has token ids outside the vocabulary of "
                 f"{self._engine.vocab_size}"
             )
+        if not 0 <= fetch.adapter <= len(self._engine.config.adapters):
+            return f"there is no adapter with the number {fetch.adapter}"
         if not 0 <= fetch.first < fetch.end:
             return "the message asks for no pages"
         if len(self._asked) >= _MOST_UNDER_WAY:
@@ -146,7 +149,8 @@ class PrefillSide:
     def _send(self, asked: _Asked) -> None:
         """Send those of the wanted pages that the cache has, in blocks."""
         engine, fetch = self._engine, asked.fetch
-        pages = self._shared(engine.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
+        keys = engine.prompt_keys(fetch.prompt_ids, fetch.adapter)
+        pages = self._shared(keys[fetch.first : fetch.end])
         step = engine.pages_a_block
         for start in range(0, len(pages), step):
             block = pages[start : start + step]

@@ -24,6 +24,7 @@ class CacheFormat(msgspec.Struct, frozen=True):
     cache_dtype: torch's name of the dtype of keys and values
     page_size: tokens a page
     shapes:    number of layers, number of heads and head size of each cache
+    adapters:  name and hash of each LoRA adapter, in the order in which requests number them
     """
 
     release: str
@@ -34,16 +35,22 @@ class CacheFormat(msgspec.Struct, frozen=True):
     cache_dtype: str
     page_size: int
     shapes: list[tuple[int, int, int]]
+    adapters: list[tuple[str, str]] = []
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Asks for the pages `first` … `end` - 1 of a prompt. number: the sender's number for this"""
+    """Asks for the pages `first` … `end` - 1 of a prompt.
+
+    number:  the sender's number for this
+    adapter: the LoRA adapter that computes the prompt, see SlotEntry
+    """
 
     number: int
     format: CacheFormat
     prompt_ids: list[int]
     first: int
     end: int
+    adapter: int = 0
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
