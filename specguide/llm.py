@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config.adapters import lora_texts
 from specguide.config.keywords import cache_config, check_call
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.requests.prompts import (
@@ -40,6 +41,7 @@ class LLM:
     guide:         the whole GuideConfig instead; None: requests with a guide are refused, and
                    iterations do nothing for grammars
     cache:         CacheConfig; or its fields one by one, such as `gpu_memory_utilization=0.8`
+    lora_modules:  as in EngineConfig, or the folders of the adapters by their names
     the others:    as in EngineConfig. vLLM's names are accepted where they change nothing here,
                    such as `trust_remote_code=True`; otherwise the error has our name
 
@@ -66,7 +68,7 @@ class LLM:
         mixed_iterations: bool = True,
         max_step_ms: float | None = None,
         quantization: str | None = None,
-        lora_modules: Sequence[str] = (),
+        lora_modules: Sequence[str] | Mapping[str, str | Path] = (),
         model_impl: str = "auto",
         device: str | None = None,
         dtype: str | None = None,
@@ -96,7 +98,7 @@ class LLM:
             mixed_iterations=mixed_iterations,
             max_step_ms=max_step_ms,
             quantization=quantization,
-            lora_modules=tuple(lora_modules),
+            lora_modules=lora_texts(lora_modules),
             model_impl=model_impl,
             device=device,
             dtype=dtype,

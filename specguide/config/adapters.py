@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from os.path import expanduser
 from pathlib import Path
+from typing import Any
 
 from specguide.errors import InvalidParams
+
+
+def lora_texts(given: Any) -> Any:
+    """What `adapter_folders` reads, for the folders of adapters by their names; anything else as it
+    is."""
+    if not isinstance(given, Mapping):
+        return tuple(given) if isinstance(given, list) else given
+    return tuple(json.dumps({"name": name, "path": str(path)}) for name, path in given.items())
 
 
 def adapter_folders(lora_modules: Sequence[str]) -> dict[str, Path]:

@@ -135,7 +135,7 @@ def test_hosts_compare_their_adapters(folders: tuple[Path, Path], tmp_path: Path
 
 
 def test_an_adapter_that_is_not_there(folders: tuple[Path, Path], adapters: list[str]) -> None:
-    llm = LLM(folders[0], lora_modules=adapters)
+    llm = LLM(folders[0], lora_modules=dict(one.split("=") for one in adapters))
     params = [SamplingParams(max_tokens=2, lora=name) for name in ("third", "first")]
     refused, served = llm.generate(["a", "a"], params)
     assert "has 'first', 'second'" in str(refused.error) and served.error is None
@@ -154,6 +154,13 @@ def test_an_adapter_that_is_not_there(folders: tuple[Path, Path], adapters: list
 def test_names_that_cannot_be_read(modules: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidParams, match=message):
         EngineConfig(lora_modules=modules)
+
+
+@pytest.mark.parametrize("modules", ["sql=x", None, {"sql": 5, 3: ""}, [Path("x")]])
+def test_what_is_no_list_of_adapters(modules: Any) -> None:
+    with pytest.raises(InvalidParams, match="lora_modules must") as told:
+        LLM(lora_modules=modules)
+    assert "found 's'" not in str(told.value)
 
 
 def test_a_folder_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
