@@ -12,8 +12,10 @@ from itertools import product
 import httpx
 import pytest
 from live_server import KEY, Server, small_server
+from lora_adapters import adapter
 from playground_page import page, run_example, why_no_browser
 
+from specguide.engine.setup.target_folder import target_folder
 from specguide.guide import Guide, Reasoning
 from specguide.guide.ready_grammars import ready_grammars
 from specguide.params import SamplingParams
@@ -41,8 +43,9 @@ PARTS = (
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = small_server(trace=True)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = adapter(tmp_path_factory.mktemp("adapter"), target_folder(None))
+    server = small_server(trace=True, lora_modules=(f"tuned={folder}",))
     yield server
     server.stop()
 
@@ -277,6 +280,15 @@ def test_a_run_shows_tokens_figures_and_cards(opened):
     assert opened.locator("#timeline rect.gain").count() >= int(
         opened.locator("#num-iterations").inner_text()
     )
+
+
+def test_an_adapter_answers(opened, server):
+    def answer(name):
+        opened.select_option("#adapter", label=name)
+        run_example(opened, "Free text")
+        return opened.locator("#stream").inner_text()
+
+    assert answer("none") != answer("tuned") and "tuned" in server.engine.stats().adapters
 
 
 def test_the_keyboard_walks_the_tokens(opened):

@@ -40,7 +40,7 @@ const EXAMPLES = {
 };
 const GUIDE_LABELS = { json_schema: "Schema", regex: "Regular expression", grammar: "Grammar" };
 
-let model = null;
+let isModelKnown = false;
 let running = null;
 const timeline = new Timeline(byId("timeline"), byId("timeline-scroll"));
 const tokens = new TokenView(byId("stream"), byId("card"));
@@ -79,8 +79,12 @@ async function findModel() {
   const answer = await fetch("v1/models", { headers: headers() });
   if (!answer.ok) throw new Error(await failureOf(answer));
   byId("key-form").hidden = true;
-  const [served] = (await answer.json()).data;
-  model = served.id;
+  const models = (await answer.json()).data;
+  const [served] = models;
+  const adapters = models.filter((one) => one.parent);
+  byId("adapter").replaceChildren(make("option", { value: served.id }, "none"), ...adapters.map(({ id }) => make("option", {}, id)));
+  byId("adapter-row").hidden = adapters.length === 0;
+  isModelKnown = true;
   await findReadyGrammars();
   byId("model").textContent = `${served.id} · ${served.max_model_len} tokens of context`;
 }
@@ -135,7 +139,7 @@ function showExample() {
 }
 
 function requestBody() {
-  const body = { model, messages: [...(parsed(byId("history")) ?? []), { role: "user", content: byId("message").value }] };
+  const body = { model: byId("adapter").value, messages: [...(parsed(byId("history")) ?? []), { role: "user", content: byId("message").value }] };
   const system = byId("system").value.trim();
   if (system) body.messages.unshift({ role: "system", content: system });
   const kind = byId("kind").value;
@@ -162,7 +166,7 @@ async function run(event) {
   byId("stop").disabled = false;
   clear();
   try {
-    if (model === null) await findModel();
+    if (!isModelKnown) await findModel();
     const answer = await fetch("playground/generate", {
       method: "POST", headers: headers(), body: JSON.stringify(requestBody()), signal: running.signal });
     if (!answer.ok) throw new Error(await failureOf(answer));
