@@ -27,6 +27,7 @@ _MOST_PARTS = 16
 
 def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Tensor) -> None:
     """See kernels.lora.add_lora."""
+    x = x if x.stride(1) == 1 else x.contiguous()
     num_rows, num_in = x.shape
     num_adapters, num_maps, rank, _ = matrices.a.shape
     num_inner = num_maps * rank
