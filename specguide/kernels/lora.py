@@ -36,14 +36,18 @@ def add_lora(product: Tensor, x: Tensor, matrices: LoraMatrices, adapter_ids: Te
     x:           [T, in_features], the projection's input
     adapter_ids: int32 [T], the adapter of each row, 1 … N; 0: none
     """
-    for adapter in adapter_ids.unique().tolist():
-        if adapter:
-            rows = (adapter_ids == adapter).nonzero()[:, 0]
-            product[rows] += _added(x[rows], matrices, adapter - 1).to(product.dtype)
+    found = adapter_ids.unique().tolist()
+    if len(found) == 1 and found[0]:  # in most passes; rows need not be gathered
+        product += _added(x, matrices, found[0] - 1).to(product.dtype)
+        return
+    for adapter in filter(None, found):
+        rows = (adapter_ids == adapter).nonzero()[:, 0]
+        product[rows] += _added(x[rows], matrices, adapter - 1).to(product.dtype)
 
 
 def _added(x: Tensor, matrices: LoraMatrices, adapter: int) -> Tensor:
     """What one adapter adds to rows of x, float32."""
-    maps = zip(matrices.a[adapter].float(), matrices.sections, strict=True)
-    b = matrices.b[adapter].float()
-    return torch.cat([x.float() @ a.T @ b[start:stop].T for a, (start, stop) in maps], 1)
+    a, b = matrices.a[adapter].float(), matrices.b[adapter].float()
+    inner = (x.float() @ a.flatten(0, 1).T).split(a.shape[1], 1)
+    maps = zip(inner, matrices.sections, strict=True)
+    return torch.cat([of_map @ b[start:stop].T for of_map, (start, stop) in maps], 1)
