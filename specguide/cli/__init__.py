@@ -25,9 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate text that is certain to match a grammar, fast by speculative decoding.",
 )
-for command in (generate, chat):
-    app.command(cls=KnowsOtherEngines)(command)
-for command in (serve, run_batch):
+app.command(cls=KnowsOtherEngines)(generate)
+for command in (chat, serve, run_batch):
     app.command(cls=ServesNames)(command)
 for command in (join, doctor):
     app.command()(command)

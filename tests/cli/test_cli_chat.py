@@ -170,6 +170,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
         (["--url", "http://127.0.0.1:9/v1", "--tree", "1,2,3"], "--tree is for an engine in this"),
         (["--url", "http://127.0.0.1:9/v1", "--lora", "sql"], "is named by --model"),
         (["--lora", "sql"], "which has none: give it to the engine in --lora-modules"),
+        (["--lora", "sql", "--lora-modules", "a=x", "b=y"], "which has 'a', 'b'"),
     ],
 )
 def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
