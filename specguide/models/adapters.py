@@ -42,7 +42,6 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "fan_in_fan_out": (False,),
     "modules_to_save": ([],),
     "trainable_token_indices": ([], {}),
-    "target_parameters": ([],),
     "megatron_config": (),
     "alora_invocation_tokens": ([],),
     "arrow_config": (),
