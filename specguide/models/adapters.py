@@ -4,7 +4,6 @@ read into a model's memory."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from specguide.inputs.json_fields import (
 )
 from specguide.layers.destination import Destination
 from specguide.layers.lora import LORA_A, LORA_B, NO_LORA, Lora, LoraForm
+from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.models.multimodal import text_name
 from specguide.models.weights import check_weights, load_weights, stored_names
 
@@ -178,11 +178,9 @@ def _of_map(
     there is one. Raises CheckpointError for a pattern that is no regular expression."""
     for pattern, value in mapping(config, patterns).items():
         try:
-            is_of_map = re.match(rf"(.*\.)?({pattern})$", name) is not None
-        except re.error as error:
-            raise CheckpointError(
-                f"{patterns!r} must have regular expressions, found {shown(pattern)}: {error}"
-            ) from None
-        if is_of_map:
+            NamePattern(pattern).check()
+        except CheckpointError as error:
+            raise CheckpointError(f"{patterns!r}: {error}") from None
+        if NamePattern(rf"(.*\.)?({pattern})$").matches(name):
             return {otherwise: value}
     return config

@@ -186,7 +186,11 @@ FAULTS: dict[str, tuple[dict[str, Any], Callable[[dict[str, Tensor]], Any] | Non
         None,
         "do not fit the model; .*wrong shape.*was trained for 'them/it'",
     ),
-    "pattern": ({"rank_pattern": {"(q_proj": 4}}, None, "must have regular expressions"),
+    "pattern": (
+        {"rank_pattern": {"(q_proj": 4}},
+        None,
+        r"'rank_pattern': the pattern .* has a .\(. that is not closed",
+    ),
     "truncated weights": ({"kasa_config": {"beta": 1e-4}}, None, "'kasa_config'"),
     "nothing": ({}, lambda it: it.clear(), "changes nothing in the model"),
     "no patterns": ({"alpha_pattern": [4]}, None, "must be a JSON object"),
