@@ -311,6 +311,32 @@ def test_long_names_are_told_apart_by_patterns_and_lengths(compiler, pattern, mo
 
 
 @pytest.mark.parametrize(
+    "patterns",
+    [
+        {r"^[a-z_]{0,246}_bin$": INTEGER, r"^[a-z_]{3,250}$": {"minimum": 3}},
+        {
+            r"^[a-z][a-z_]{0,245}_bin$": INTEGER,
+            r"^[a-z][a-z_]{0,245}_hex$": TEXT,
+            r"^([a-z][a-z_]{2,249})|id$": {"minimum": 3},
+        },
+        {r"^[a-z_]{3,250}$": INTEGER, r"^[a-z_]{0,250}$": {"minimum": 3}, "MD5|_bin": INTEGER},
+    ],
+)
+def test_patterns_of_long_names_may_overlap(compiler, patterns):
+    schema = {
+        "type": "object",
+        "properties": {"kind_of_name": True},
+        "patternProperties": patterns,
+        "additionalProperties": False,
+    }
+    grammar = compiler.compile(schema)
+    for name in ("a_bin", "a_hex", "abc", "ab", "1_id", "kind_of_name", "a" * 246 + "_bin"):
+        for value in (1, 4, "x"):
+            instance = {name: value}
+            assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {"patternProperties": {"^[a-z]+$": INTEGER}, "propertyNames": {"maxLength": 255}},

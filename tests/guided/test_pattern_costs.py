@@ -79,7 +79,7 @@ def test_whether_a_text_is_another_word_needs_no_automaton(monkeypatch):
 
 def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
     compared = []
-    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair))
+    monkeypatch.setattr(Automaton, "less", lambda *pair: compared.append(pair))
     texts = ["^a[0-9]$", "^b[0-9]$", "^c[0-9]$"]
     found = pattern_sets.Patterns().cells(texts, [], lambda _: True)
     assert found == [(text, frozenset({text})) for text in texts]
@@ -88,8 +88,8 @@ def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
 
 def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
     compared = []
-    without = Automaton.__sub__
-    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair) or without(*pair))
+    without = Automaton.less
+    monkeypatch.setattr(Automaton, "less", lambda *pair: compared.append(pair) or without(*pair))
     found = pattern_sets.Patterns().cells(["^a", "^ab", "^abc"], [], lambda _: True)
     assert [matched for _, matched in found] == [
         frozenset({"^a", "^ab", "^abc"}),
@@ -126,7 +126,7 @@ def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
     read = []
     make = automata._of_tree
     monkeypatch.setattr(
-        automata, "_of_tree", lambda node, outer: read.append(node) or make(node, outer)
+        automata, "_of_tree", lambda node, *others: read.append(node) or make(node, *others)
     )
     names = {"^a+$": {"type": "string"}, "^a*b": {"minLength": 2}}
     schema = {"type": "object", "patternProperties": names, "properties": {"ab": {}}}
@@ -155,9 +155,9 @@ def test_the_automaton_of_a_tree_is_made_once(monkeypatch):
     asked = []
     make = automata._of_tree
 
-    def of_tree(node, outer):
+    def of_tree(node, *others):
         asked.append(node)
-        return make(node, outer)
+        return make(node, *others)
 
     monkeypatch.setattr(automata, "_of_tree", of_tree)
     with Budget(100_000).counting():

@@ -26,11 +26,13 @@ from specguide.guided.regex.letters import (
     fewest_letters,
     rows_of,
 )
-from specguide.guided.regex.minimal import lengths_to_end, minimal_rows
+from specguide.guided.regex.minimal import lengths_to_end, live_rows, minimal_rows
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import Both, Regex, UnsupportedRegex
 
 MAX_STATES = 400
+MANY_STATES = 3_000
+"""The limit where smaller automata do not tell what must be known."""
 _NO_YES = (False, True)
 _target = itemgetter(2)
 
@@ -53,6 +55,15 @@ class Automaton:
     ) -> Automaton:
         """The smallest automaton for these states, each of which some text must reach."""
         few, ends = minimal_rows(rows, accepting)
+        return cls(*fewest_letters(alphabet, few), ends)
+
+    @classmethod
+    def from_many_rows(
+        cls, alphabet: Alphabet, rows: Sequence[Sequence[int]], accepting: set[int]
+    ) -> Automaton:
+        """Likewise, but states that no text distinguishes may stay, as finding them among many
+        takes long."""
+        few, ends = live_rows(rows, accepting)
         return cls(*fewest_letters(alphabet, few), ends)
 
     @cached_property
@@ -107,13 +118,21 @@ class Automaton:
             ]
 
     def __and__(self, other: Automaton) -> Automaton:
-        return _product(self, other, _in_both)
+        return self.common(other)
 
     def __or__(self, other: Automaton) -> Automaton:
-        return _product(self, other, _in_either)
+        return _product(self, other, _in_either, MAX_STATES)
 
     def __sub__(self, other: Automaton) -> Automaton:
-        return _product(self, other, _in_left_alone)
+        return self.less(other)
+
+    def common(self, other: Automaton, most_states: int = MAX_STATES) -> Automaton:
+        """The texts that both match."""
+        return _product(self, other, _in_both, most_states)
+
+    def less(self, other: Automaton, most_states: int = MAX_STATES) -> Automaton:
+        """The texts that this one matches and the other does not."""
+        return _product(self, other, _in_left_alone, most_states)
 
     def node(self) -> Regex:
         """A tree that matches the same texts in every dialect. Raises UnsupportedRegex where it is
@@ -126,13 +145,15 @@ def _tree(found: Automaton) -> Regex:
     return tree_of(found.edges, found.accepting)
 
 
-def automaton(node: Regex, *, outer: bool = False) -> Automaton:
+def automaton(node: Regex, *, outer: bool = False, most_states: int = MAX_STATES) -> Automaton:
     """The automaton of the texts that a tree without anchors matches in every dialect, or in some
     dialect (`outer`).
 
-    Raises UnsupportedRegex where it has more than MAX_STATES states.
+    Raises UnsupportedRegex where it has more than `most_states` states.
     """
     result = _automaton_or_error(node, outer)
+    if isinstance(result, UnsupportedRegex) and most_states > MAX_STATES:
+        result = _automaton_or_error(node, outer, most_states)
     if isinstance(result, UnsupportedRegex):
         raise UnsupportedRegex(str(result))
     return result
@@ -144,16 +165,20 @@ def know_automaton(node: Regex, found: Automaton) -> None:
 
 
 @kept
-def _automaton_or_error(node: Regex, outer: bool) -> Automaton | UnsupportedRegex:
+def _automaton_or_error(
+    node: Regex, outer: bool, most_states: int = MAX_STATES
+) -> Automaton | UnsupportedRegex:
     """The automaton, or the error that there are too many states; either is cached."""
     try:
-        return _of_both(node, outer) if isinstance(node, Both) else _of_tree(node, outer)
+        if isinstance(node, Both):
+            return _of_both(node, outer, most_states)
+        return _of_tree(node, outer, most_states)
     except UnsupportedRegex as error:
         return error
 
 
-def _of_tree(node: Regex, outer: bool) -> Automaton:
-    nfa = Nfa(node, outer=outer, most_states=10 * MAX_STATES)
+def _of_tree(node: Regex, outer: bool, most_states: int) -> Automaton:
+    nfa = Nfa(node, outer=outer, most_states=10 * most_states)
     alphabet, rows_from = _rows_from(nfa)
     nothing = (NOWHERE,) * (1 + max(alphabet.letters))
     start = nfa.closure({0})
@@ -168,7 +193,7 @@ def _of_tree(node: Regex, outer: bool) -> Automaton:
             if behind and behind not in numbers:
                 numbers[behind] = len(numbers)
                 queue.append(behind)
-                _check_states(len(numbers))
+                _check_states(len(numbers), most_states)
             into[targets] = numbers.get(behind, NOWHERE)
         rows.append(list(map(into.__getitem__, columns)))
     ends = {number for states, number in numbers.items() if nfa.last in states}
@@ -194,17 +219,18 @@ def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
     return alphabet, rows
 
 
-def _of_both(node: Both, outer: bool) -> Automaton:
-    common = reduce(and_, [automaton(item, outer=outer) for item in node.items])
+def _of_both(node: Both, outer: bool, most_states: int) -> Automaton:
+    items = [automaton(item, outer=outer, most_states=most_states) for item in node.items]
+    common = reduce(and_, items)
     if outer and not node.is_exact:
         return common  # in some dialect `but` may match nothing
-    return reduce(sub, map(automaton, node.but), common)
+    return reduce(sub, [automaton(one, most_states=most_states) for one in node.but], common)
 
 
-def _check_states(num_states: int) -> None:
-    if num_states > MAX_STATES:
+def _check_states(num_states: int, most_states: int) -> None:
+    if num_states > most_states:
         raise UnsupportedRegex(
-            f"a regular expression of more than {MAX_STATES} states cannot be compared with "
+            f"a regular expression of more than {most_states} states cannot be compared with "
             "others; make it simpler"
         )
 
@@ -227,7 +253,9 @@ def _side_by_side(left: Automaton, right: Automaton) -> SideBySide:
 
 
 @kept
-def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
+def _product(
+    left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool], most_states: int
+) -> Automaton:
     """The automaton whose states are pairs of states of both.
 
     keep: whether a text counts, by whether the left and the right automaton match it
@@ -248,11 +276,12 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
                 numbers[pair] = len(queue) if lives else NOWHERE
                 if lives:
                     queue.append(pair)
-                    _check_states(len(queue))
+                    _check_states(len(queue), most_states)
         rows.append(list(map(numbers.__getitem__, pairs)))
     ends = {
         number
         for number, (one, other) in enumerate(queue)
         if keep(one in left.accepting, other in right.accepting)
     }
-    return Automaton.from_rows(both.alphabet, rows, ends)
+    made = Automaton.from_rows if most_states <= MAX_STATES else Automaton.from_many_rows
+    return made(both.alphabet, rows, ends)

@@ -41,6 +41,23 @@ def minimal_rows(
     return rows_of_blocks, frozenset(number_of[state] for state in ends)
 
 
+def live_rows(
+    rows: Sequence[Sequence[int]], accepting: Iterable[int]
+) -> tuple[list[Row], frozenset[int]]:
+    """The rows and accepting states without the states from which no accepting state is reached;
+    without rows if the first is one of these."""
+    ends = set(accepting)
+    live = _distances(_sources(enumerate(map(set, rows))), ends)
+    if 0 not in live:
+        return [], frozenset()
+    kept = [state for state in range(len(rows)) if state in live]
+    numbers = dict.fromkeys((NOWHERE, *range(len(rows))), NOWHERE)
+    numbers.update({state: number for number, state in enumerate(kept)})
+    spend(sum(len(rows[state]) for state in kept) // 4)
+    ends_of_kept = frozenset(numbers[state] for state in ends)
+    return [_into(numbers, rows[state]) for state in kept], ends_of_kept
+
+
 def lengths_to_end(rows: Sequence[Sequence[int]], accepting: Iterable[int]) -> dict[int, int]:
     """For each state from which an accepting state is reached, the length of the shortest text to
     it."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import kept, spend
-from specguide.guided.regex.automaton import Automaton, automaton
+from specguide.guided.regex.automaton import MAX_STATES, Automaton, automaton
 from specguide.guided.regex.both import match_one_text, outermost
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import SideBySide
@@ -33,10 +33,10 @@ MAX_LOOKS = 25_000
 _SOON = 200  # product states
 
 
-def pattern_automaton(pattern: str) -> Automaton:
+def pattern_automaton(pattern: str, most_states: int = MAX_STATES) -> Automaton:
     """Returns the automaton of a core's `pattern`. Raises UnsupportedRegex for one of too many
     states."""
-    return automaton(searched(pattern))
+    return automaton(searched(pattern), most_states=most_states)
 
 
 @kept

@@ -4,13 +4,20 @@ overlap."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import chain, combinations
 from math import inf
 from operator import or_
 
 from specguide.guided.budget import at_work, kept, know
-from specguide.guided.regex.automaton import Automaton, automaton, know_automaton
+from specguide.guided.regex.automaton import (
+    MANY_STATES,
+    MAX_STATES,
+    Automaton,
+    automaton,
+    know_automaton,
+)
 from specguide.guided.regex.both import together
 from specguide.guided.regex.letters import Alphabet
 from specguide.guided.regex.tree import (
@@ -100,7 +107,8 @@ def _by_parts(
     cells = []
     parts = chain.from_iterable(combinations(patterns, num) for num in range(1, len(patterns) + 1))
     for some in parts:
-        if may_come(key := frozenset(some)):
+        others = [pattern for pattern in patterns if pattern not in some]
+        if may_come(key := frozenset(some)) and not _is_within(some, others):
             alone = _alone_in_common(some, patterns, names)
             node = together(alone.items, alone.but, is_exact=True)
             if isinstance(node, Both) or least_length(node) < inf:
@@ -108,12 +116,33 @@ def _by_parts(
     return cells
 
 
+def _is_within(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether all strings of one of `some` match one of `others`, as far as small automata tell."""
+    return any(_are_within(one, other) for one in some for other in others)
+
+
+@kept
+def _are_within(one: str, other: str) -> bool:
+    with suppress(UnsupportedRegex):
+        return (pattern_automaton(one) - pattern_automaton(other)).is_empty
+    return False
+
+
 def _alone_in_common(texts: Sequence[str], patterns: list[str], names: list[str]) -> Both:
     """The strings that all of `texts` match, and neither the other patterns nor the names."""
     others = [searched(pattern) for pattern in patterns if pattern not in texts]
     matched = [name for name in names if all(pattern_matches(text, name) for text in texts)]
     but = (*others, *([literals(matched)] if matched else []))
-    return Both(tuple(map(searched, texts)), but, is_exact=True)
+    return Both(tuple(map(searched, _narrowest(texts))), but, is_exact=True)
+
+
+def _narrowest(patterns: Sequence[str]) -> list[str]:
+    """The patterns without those that match all strings of another one that stays."""
+    left = list(patterns)
+    for pattern in patterns:
+        if any(_are_within(other, pattern) for other in left if other != pattern):
+            left.remove(pattern)
+    return left
 
 
 class Patterns:
@@ -125,7 +154,7 @@ class Patterns:
 
     def __init__(self, is_loose: bool = False) -> None:
         self.is_loose = is_loose
-        self._work = 0
+        self._work, self._seen = 0, set[Automaton]()
         self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
 
     def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
@@ -172,21 +201,31 @@ class Patterns:
         if len(patterns) == 1 and _is_apart(patterns[0], names):
             alone = frozenset(patterns)
             return [(patterns[0], alone)] if may_come(alone) else []
-        try:
-            cells = self._cut(patterns, names, may_come)
-        except UnsupportedRegex:
-            if len(patterns) > _MOST_PARTS:
-                raise
-            cells = _by_parts(patterns, names, may_come)
+        cells = self._found(patterns, names, may_come)
         for pair in combinations([text for text, _ in cells], 2):
             know(have_common_text, False, pair, 0, None)
         return cells
+
+    def _found(
+        self,
+        patterns: list[str],
+        names: list[str],
+        may_come: Callable[[frozenset[str]], bool],
+    ) -> list[Cell]:
+        """`cells`, in the way that takes least."""
+        with suppress(UnsupportedRegex):
+            return self._cut(patterns, names, may_come)
+        if len(patterns) <= _MOST_PARTS:
+            with suppress(UnsupportedRegex):
+                return _by_parts(patterns, names, may_come)
+        return self._cut(patterns, names, may_come, MANY_STATES)
 
     def _cut(
         self,
         patterns: list[str],
         names: list[str],
         may_come: Callable[[frozenset[str]], bool],
+        most_states: int = MAX_STATES,
     ) -> list[Cell]:
         """`cells`, by automata. The last pattern leaves no rest that may not come: the rests of two
         long patterns may be too large."""
@@ -194,46 +233,49 @@ class Patterns:
         for number, pattern in enumerate(patterns, 1):
             may_stay = may_come if number == len(patterns) else _always
             stays_alone = may_stay(frozenset((pattern,)))
-            cut, left = [], pattern_automaton(pattern)
+            cut, left = [], pattern_automaton(pattern, most_states)
             matched = [name for name in names if left.matches(name)]
             if matched:
-                left = self._counted(left - automaton(literals(matched)))
+                named = automaton(literals(matched), most_states=most_states)
+                left = self._counted(left.less(named, most_states))
             for cell, texts in cells:
-                common = left if left.is_empty else self._counted(cell & left)
+                common = left if left.is_empty else self._counted(cell.common(left, most_states))
                 if not common.is_empty:
                     cut.append((common, (*texts, pattern)))
                 if may_stay(frozenset(texts)):
-                    rest = self._less(cell, left, common)
+                    rest = self._less(cell, left, common, most_states)
                     cut += [] if rest.is_empty else [(rest, texts)]
                 if stays_alone:
-                    left = self._less(left, cell, common)
+                    left = self._less(left, cell, common, most_states)
             cells = cut + ([] if left.is_empty or not stays_alone else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:
                 raise UnsupportedRegex(
                     f"the patterns overlap in more than {_MAX_CELLS} ways; use fewer"
                 )
-        known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
+        known = {pattern_automaton(pattern, most_states): pattern for pattern in reversed(patterns)}
         return [
             (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
             for cell, texts in cells
             if may_come(frozenset(texts))
         ]
 
-    def _less(self, one: Automaton, other: Automaton, common: Automaton) -> Automaton:
+    def _less(
+        self, one: Automaton, other: Automaton, common: Automaton, most_states: int
+    ) -> Automaton:
         """The difference of two automata. common: their intersection"""
         if common.is_empty:
             return one
-        return _EMPTY if common == one else self._counted(one - other)
+        return _EMPTY if common == one else self._counted(one.less(other, most_states))
 
     def _cell_text(
         self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
     ) -> str:
         """The pattern of a cell; if its automaton makes that too long, as an intersection and
         differences."""
-        try:
-            return self._text(cell)
-        except UnsupportedRegex:
-            return _checked(whole_pattern(_alone_in_common(texts, patterns, names)))
+        with suppress(UnsupportedRegex):
+            if len(cell.rows) <= MAX_STATES:
+                return self._text(cell)
+        return _checked(whole_pattern(_alone_in_common(texts, patterns, names)))
 
     def _text(self, found: Automaton) -> str:
         node = self._counted(found).node()
@@ -241,7 +283,9 @@ class Patterns:
         return _checked(whole_pattern(node))
 
     def _counted(self, found: Automaton) -> Automaton:
-        self._work += 10 + len(found.rows)
+        if found not in self._seen:
+            self._seen.add(found)
+            self._work += 10 + min(len(found.rows), MAX_STATES)
         if self._work > MAX_WORK:
             raise UnsupportedRegex(TOO_MANY_PATTERNS)
         return found
