@@ -28,6 +28,8 @@ from specguide.guided.schema.formats import PYDANTIC_FORMATS
 LABEL_63 = "a" * 63
 LONG_HOST = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
 VALID = {
+    "date-time": ["2024-02-29T23:59:59Z", "1963-06-19t08:30:06.283185z"],
+    "time": ["00:00:00z", "23:59:59.5Z"],
     "email": [
         "a@b",
         "joe.bloggs@example.com",
@@ -149,6 +151,8 @@ VALID = {
     ],
 }
 INVALID = {
+    "date-time": ["2024-02-30T00:00:00Z", "2024-01-01 00:00:00Z", "2024-01-01T00:00:00"],
+    "time": ["24:00:00Z", "00:00:00"],
     "email": [
         "",
         "a",
