@@ -110,6 +110,8 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
         *("^(?:(?!ab)[ab]{1,2}){2,4}$", "(?:(?<!a)[ab](?!1)){2,3}", "^(?:(?<=a)b|a(?=b)|1){0,4}$"),
         *("^(?:b(?=a))*$", "^(?:b(?!a))*1$", "^(?:a(?=b)b)*1?$", "(?:a(?!b)1?(?<!b))+$"),
         *("^(?:(?<!b)a1)+$", "(?<=1)^a|^(?<!1)b$(?!a)"),
+        *("^(?:b(?!ba))*$", "^(1|1([1ab](?!ab))*[1a])$", "^b([ab](?!(a|bb)$))+.$"),
+        *(r"\A[^b]+\Z", r"\Aab|b\Z"),
     ],
 )
 def test_what_was_before_is_looked_at_and_in_repetitions_too(pattern: str) -> None:

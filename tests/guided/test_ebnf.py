@@ -260,6 +260,7 @@ def test_the_temperature_of_a_rule_is_refused(compiler: GrammarCompiler) -> None
         ('root ::= Regex("a(?=b)[bc]")', ["ab"], ["ac"]),
         ('root ::= Regex ( "(?!foo$)[a-z]+" ) "!"', ["fo!", "fooo!"], ["foo!"]),
         (r'root ::= Regex("^\\p{L}{2}$") "y"', ["éay"], ["p{L}", "^a$y"]),
+        (r'root ::= Regex("\\Aa\\Z") "y"', ["ay"], ["aZy", "Aay"]),
         (r'root ::= Regex("\"[^\"]*\\.\"")', ['"a."'], ['"a"', b'"\xed\xa0\x80."']),
         (r'root ::= Regex("\\x0bA\\x00\\x0a\t\\t\\\\x41\x41é?\?")', ["\vA\0\n\t\t\\x41A"], ["A"]),
         (r'root ::= "\"" Regex("[^a]*", json_string=true) "\""', ['"b"'], ['"a"', '"""', '"\n"']),
@@ -279,7 +280,7 @@ def test_regular_expressions_mean_what_they_mean_elsewhere(
     ("expression", "message"),
     [
         ('"a$b"', "an anchor inside a regular expression"),
-        (r'"a\\Z"', r"the escape \\Z"),
+        (r'"a\\G"', r"the escape \\G"),
         ('"a(?=b).", flags="i"', "beside flags"),
     ],
 )

@@ -41,6 +41,7 @@ _OF_COUNTS = frozenset("0123456789,")
 _FLAGS = frozenset("is")
 _DIGITS = frozenset("0123456789")
 _NUMBERS = frozenset("123456789")
+_EDGES = frozenset("AZ")
 _REFERENCES = ("(?P=", "\\k", *(f"\\{digit}" for digit in "123456789"))
 _LAST_NUMBER = 99
 _AMBIGUOUS = 0
@@ -173,6 +174,8 @@ class _Parser(Reader):
             return Chars(read_class(self))
         if char == "\\" and self.skip("b"):
             return _WORD_EDGE
+        if char == "\\" and self.peek() in _EDGES:
+            return Anchor(self.take() == "A")
         if char == "\\" and self.skip("k<"):
             return self.reference(self.name(">"))
         if char == "\\" and self.peek() in _NUMBERS:

@@ -7,12 +7,13 @@ allow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from specguide.guided.budget import kept, spend
+from specguide.guided.budget import kept
 from specguide.guided.regex.both import in_some_dialect, together
 from specguide.guided.regex.edges import passed
+from specguide.guided.regex.joined import either_of, join, without_both
 from specguide.guided.regex.looks import (
     has_anchor,
     has_look,
@@ -24,7 +25,6 @@ from specguide.guided.regex.looks import (
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.settled import ALONE, settled
 from specguide.guided.regex.tree import (
-    ANY_CHAR,
     ANY_TEXT,
     EMPTY,
     Anchor,
@@ -44,7 +44,7 @@ from specguide.guided.regex.writer import is_exact
 _ANCHOR_INSIDE = (
     "an anchor inside a regular expression, ^ or $ elsewhere than at its edges, cannot be enforced"
 )
-_LOOK_REPEATED = "a lookahead inside a repetition cannot be enforced"
+_LOOK_REPEATED = "a lookahead or lookbehind inside a repetition cannot be enforced"
 
 
 def whole(node: Regex, *, search: bool) -> Regex:
@@ -57,19 +57,7 @@ def whole(node: Regex, *, search: bool) -> Regex:
     """
     alternatives = node.items if isinstance(node, Either) else (node,)
     branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
-    return branches[0] if len(branches) == 1 else _either(branches)
-
-
-def _either(nodes: Iterable[Regex]) -> Regex:
-    return Either(_apart(tuple(nodes)))
-
-
-def _apart(nodes: tuple[Regex, ...]) -> tuple[Regex, ...]:
-    """The nodes, for use inside another one. Raises UnsupportedRegex where one of them is a
-    Both."""
-    if any(isinstance(node, Both) for node in nodes):
-        raise UnsupportedRegex("a lookahead makes the regular expression too long; make it simpler")
-    return nodes
+    return branches[0] if len(branches) == 1 else either_of(branches)
 
 
 @kept
@@ -94,7 +82,7 @@ def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
             after = EMPTY if ended or not search else ANY_TEXT
             if has_look(middle):
                 before, middle = EMPTY, _without_lookbehinds(before, middle)
-            yield _join(before, _without_looks(middle, after))
+            yield join(before, _without_looks(middle, after))
 
 
 def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
@@ -112,21 +100,21 @@ def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
             apart = list[Regex]()  # items without lookbehinds
             for item in items:
                 if has_look(item, behind=True):
-                    before = _without_lookbehinds(_join(before, *apart), item)
+                    before = _without_lookbehinds(join(before, *apart), item)
                     apart.clear()
                 else:
                     apart.append(_without_lookbehinds(EMPTY, item))
-            return _join(before, *apart)
+            return join(before, *apart)
         case Either(items) if has_look(node, behind=True):
-            return _either(_without_lookbehinds(before, item) for item in items)
+            return either_of(_without_lookbehinds(before, item) for item in items)
         case Either(items):
             node = Either(tuple(_without_lookbehinds(EMPTY, item) for item in items))
         case Repeat(item, 0, 1) if has_look(node, behind=True):
-            return _either((before, _without_lookbehinds(before, item)))
+            return either_of((before, _without_lookbehinds(before, item)))
         case Repeat(item, least, most) if has_look(node) and stays_inside(item):
             once = _without_looks(_without_lookbehinds(EMPTY, item), EMPTY)
-            return _join(before, Repeat(_apart((once,))[0], least, most))
-    return _join(before, node)
+            return join(before, Repeat(without_both((once,))[0], least, most))
+    return join(before, node)
 
 
 def _behind_lookahead(before: Regex, look: Look) -> Regex:
@@ -136,12 +124,14 @@ def _behind_lookahead(before: Regex, look: Look) -> Regex:
     *items, last = before.items if isinstance(before, Concat) else (before,)
     match last:
         case Look():
-            return _join(_without_lookbehinds(_join(*items), look), last)
+            return join(_without_lookbehinds(join(*items), look), last)
         case Either(options):
-            return _either(_without_lookbehinds(_join(*items, one), look) for one in options)
+            return either_of(_without_lookbehinds(join(*items, one), look) for one in options)
         case Repeat(item, 0, most):
             some = Repeat(item, 1, most)
-            return _either(_without_lookbehinds(_join(*items, *end), look) for end in ((), (some,)))
+            return either_of(
+                _without_lookbehinds(join(*items, *end), look) for end in ((), (some,))
+            )
     raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
 
 
@@ -149,7 +139,7 @@ def _without_looks(node: Regex, after: Regex) -> Regex:
     """A tree without lookaheads of `node` followed by `after`, the tree of everything behind it, on
     which lookaheads in `node` depend. Raises UnsupportedRegex."""
     if not has_look(node):
-        return _join(node, after)
+        return join(node, after)
     match node:
         case Look(behind=False):
             return _looked_at(after, [node])
@@ -158,12 +148,14 @@ def _without_looks(node: Regex, after: Regex) -> Regex:
                 after = _without_looks(item, after)
             return after
         case Either(items):
-            return _either(_without_looks(item, after) for item in items)
+            return either_of(_without_looks(item, after) for item in items)
         case Repeat(item, 0, 1):
-            return _either((after, _without_looks(item, after)))
+            return either_of((after, _without_looks(item, after)))
         case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
             return _looked_at_each(Repeat(char, least, None), looks)
-    raise UnsupportedRegex("a lookahead or lookbehind inside a repetition cannot be enforced")
+        case Repeat(Concat((Chars() as char, *looks)), least, None):
+            return _looked_at_behind_each(Repeat(char, least, None), looks, after)
+    raise UnsupportedRegex(_LOOK_REPEATED)
 
 
 def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
@@ -177,6 +169,23 @@ def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
             raise UnsupportedRegex(_LOOK_REPEATED)
         somewhere.append(replace(look, node=Concat((ANY_TEXT, look.node))))
     return _looked_at(chars, somewhere)
+
+
+def _looked_at_behind_each(chars: Repeat, looks: list[Regex], after: Regex) -> Regex:
+    """The texts of some characters and `after` that negative lookaheads allow behind each of these
+    characters. Raises UnsupportedRegex where `after` may have several lengths, or is longer than
+    what a lookahead looks for, which then may begin behind the last of the characters."""
+    shortest, longest = lengths(after)
+    behind_some = []
+    for look in looks:
+        if not isinstance(look, Look) or not look.negative or look.behind:
+            raise UnsupportedRegex(_LOOK_REPEATED)
+        ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        if isinstance(ahead, Both) or not shortest == longest <= least_length(ahead):
+            raise UnsupportedRegex(_LOOK_REPEATED)
+        some = Repeat(chars.item, 1, None)
+        behind_some.append(replace(look, node=Concat((some, look.node))))
+    return _looked_at(join(chars, after), behind_some)
 
 
 def _leading(node: Regex) -> tuple[bool, list[Look], Regex]:
@@ -248,7 +257,7 @@ def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
                 rest = _at_edge(outer, at_start) if also_found else outer
                 if rest is not None:
                     pair = (rest, inner) if at_start else (inner, rest)
-                    parts.append((found or also_found, _join(*pair)))
+                    parts.append((found or also_found, join(*pair)))
         if not parts:
             raise UnsupportedRegex(_ANCHOR_INSIDE)
     return parts
@@ -271,49 +280,4 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
     others = Either(tuple(inner for ended, inner in parts if not ended))
     last = Either(tuple(inner for ended, inner in parts if ended))
     before = [(False, Repeat(others, node.least, None))] if others.items or not node.least else []
-    return [*before, (True, _join(Repeat(others, 0, None), last))]
-
-
-def _join(*nodes: Regex) -> Regex:
-    """The nodes one after the other. Repetitions beside "any text" are reduced to their least
-    number."""
-    spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))
-    items = [
-        item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
-    ]
-    for i, item in enumerate(items):
-        if (
-            isinstance(item, Repeat)
-            and item != ANY_TEXT
-            and ANY_TEXT in items[max(0, i - 1) : i + 2]
-        ):
-            items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
-    joined = [
-        item
-        for i, item in enumerate(items)
-        if not (isinstance(item, Repeat) and item.most == 0)
-        and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
-    ]
-    return joined[0] if len(joined) == 1 else _in_turn(tuple(joined))
-
-
-def _in_turn(items: tuple[Regex, ...]) -> Regex:
-    """The items one after the other. The items beside a Both move into its parts, where these items
-    each have one length and no lookaround. Raises UnsupportedRegex where they do not."""
-    place = next((i for i, item in enumerate(items) if isinstance(item, Both)), None)
-    if place is None:
-        return Concat(items)
-    sides = items[:place], items[place + 1 :]
-    if any(map(has_look, items)):
-        _apart(items)
-    known = [lengths(Concat(_apart(side))) for side in sides]
-    both = items[place]
-    assert isinstance(both, Both)
-    if any(least != most for least, most in known):
-        _apart(items)
-    before, after = (Repeat(ANY_CHAR, int(least), int(least)) for least, _ in known)
-    return Both(
-        tuple(_join(*sides[0], item, *sides[1]) for item in both.items),
-        tuple(_join(before, item, after) for item in both.but),
-        both.is_exact and all(map(is_exact, (*sides[0], *sides[1]))),
-    )
+    return [*before, (True, join(Repeat(others, 0, None), last))]
