@@ -16,6 +16,9 @@ from specguide.errors import GuideLimitExceeded, InvalidGuide, InvalidParams, Un
 from specguide.guide import Guide
 from specguide.guided.budget import Budget, at_work, kept, spend
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.document.document import Document
+from specguide.guided.schema.judging.disjoint import Comparison
+from specguide.guided.schema.judging.instance import Instances
 from specguide.guided.schema.merging.merge import merge
 from specguide.guided.select import rewrites
 
@@ -176,3 +179,26 @@ def test_what_is_kept_is_made_once_for_a_guide():
 def test_a_budget_has_a_step():
     with pytest.raises(InvalidParams, match="max_schema_steps must be at least 1"):
         GuideConfig(max_schema_steps=0)
+
+
+def test_parts_that_name_different_properties_are_compared_in_few_steps() -> None:
+    def part(number: int) -> dict[str, Any]:
+        names = [f"p{number}{i}" for i in range(8)]
+        return {"properties": {name: {"type": "string"} for name in names}, "required": names}
+
+    def branch(kind: str, num_parts: int) -> dict[str, Any]:
+        parts = ({"$ref": f"#/$defs/d{i}"} for i in range(num_parts))
+        return {"allOf": [{"properties": {"kind": {"const": kind}}}, *parts]}
+
+    branches = [branch("a", 9), branch("b", 8)]
+    schema = {"oneOf": branches, "$defs": {f"d{i}": part(i) for i in range(9)}}
+    with Budget(10_000).counting():
+        document = Document(schema)
+        places = [document.start / "oneOf" / i for i in range(2)]
+        left, right = zip(branches, places, strict=True)
+        objects = frozenset({"object"})
+        comparison = Comparison(document, Instances(document))
+        assert comparison.shared_types(left, right, objects) == objects
+        branches[0]["required"] = ["kind"]
+        comparison = Comparison(document, Instances(document))
+        assert not comparison.shared_types(left, right, objects)

@@ -124,11 +124,28 @@ class Comparison:
             name for schema in everything for name in schema.get("required", ())
         )
         for name in types:
-            if all(name in _types(schema) for schema in everything) and not any(
-                self._apart(name, one, other, required, depth)
-                for one, other in product(ours, theirs)
-            ):
+            if not all(name in _types(schema) for schema in everything):
+                continue
+            if any(self._apart(name, *pair, depth) for pair in product(ours, theirs)):
+                continue
+            if name != "object" or not self._have_apart(required, ours, theirs, depth + 1):
                 yield name
+
+    def _have_apart(
+        self, names: Iterable[str], ours: list[Located], theirs: list[Located], depth: int
+    ) -> bool:
+        """Whether no value fits what both sides' conjuncts say of one of these properties."""
+        for name in names:
+            spend(1 + len(ours) + len(theirs))
+            left, right = (
+                [child for side in sides if (child := _property(side, name))[0] is not True]
+                for sides in (ours, theirs)
+            )
+            if any(child is False for child, _ in (*left, *right)):
+                return True
+            if any(self.are_disjoint(*pair, depth) for pair in product(left, right)):
+                return True
+        return False
 
     def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
         """Returns the types that an instance of the subschema may have, or more."""
@@ -182,11 +199,9 @@ class Comparison:
                 if keyword in schema:
                     yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
 
-    def _apart(
-        self, name: str, left: Located, right: Located, required: Iterable[str], depth: int
-    ) -> bool:
-        """Whether no instance of type `name` fits both, by their own keywords. required: properties
-        that all objects of the two have"""
+    def _apart(self, name: str, left: Located, right: Located, depth: int) -> bool:
+        """Whether no instance of type `name` fits both, by their own keywords but for those of
+        properties."""
         if any(
             self._takes_none(side, other, name) for side, other in ((left, right), (right, left))
         ):
@@ -196,10 +211,7 @@ class Comparison:
             return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
             has_some = any(side[0].get("minProperties", 0) for side in (left, right))
-            return (has_some and share_no_name(left[0], right[0])) or any(
-                self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
-                for key in required
-            )
+            return has_some and share_no_name(left[0], right[0])
         if name == "array" and any(side[0].get("minItems", 0) > 0 for side in (left, right)):
             first, other = self._first_item(left), self._first_item(right)
             if self.are_disjoint(first, other, depth + 1):
@@ -270,9 +282,10 @@ def _property(located: Located, name: str) -> Located:
     schema, place = located
     if name in schema.get("properties", {}):
         return schema["properties"][name], place / "properties" / name
-    if _may_match_any(schema.get("patternProperties", ()), name):
-        return True, place
-    return schema.get("additionalProperties", True), place / "additionalProperties"
+    others = schema.get("additionalProperties", True)
+    if others is True or _may_match_any(schema.get("patternProperties", ()), name):
+        return _ANYWHERE
+    return others, place / "additionalProperties"
 
 
 def _may_match_any(patterns: Iterable[str], name: str) -> bool:
