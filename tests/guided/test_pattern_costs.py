@@ -4,6 +4,7 @@ already."""
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import automaton as automata
-from specguide.guided.regex import edges, letters, nfa
+from specguide.guided.regex import both, edges, letters, nfa
 from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
@@ -290,3 +291,12 @@ def test_an_automaton_that_is_right_for_a_text_is_not_made_again(monkeypatch, pa
         for text in ("abb", "a" * 20, "a" * 40 + "bb", "a" * 41, "abbb"):
             assert patterns.pattern_matches(pattern, text) == bool(re.search(pattern, text))
     assert len(made) == num_made
+
+
+def test_patterns_that_begin_differently_are_told_apart_by_that(monkeypatch):
+    monkeypatch.setattr(both, "match_one_text", lambda items: pytest.fail(f"{items} are searched"))
+    texts = ["^u?int(8|16|24)?$", "^address$", r"^bool(\[[0-9]*\])*$", "^$"]
+    with Budget(1_000).counting():
+        for one, other in combinations(map(searched, texts), 2):
+            assert both.share_no_text(one, other)
+        assert both.outermost(searched(texts[0])) is both.outermost(searched(texts[0]))

@@ -12,6 +12,7 @@ from operator import and_, sub
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, holds
+from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
     ANY_CHAR,
@@ -116,10 +117,19 @@ def match_one_text(items: tuple[Regex, ...]) -> bool:
 @kept
 def share_no_text(one: Regex, other: Regex) -> bool:
     """Whether certainly no text matches both trees, in whatever dialects."""
+    widest = outermost(one), outermost(other)
+    first = reduce(and_, map(_first_of, widest))
+    if not first.chars and not first.may_be_empty:
+        return True
     try:
-        return not match_one_text((outermost(one), outermost(other)))
+        return not match_one_text(widest)
     except UnsupportedRegex:
         return False
+
+
+@kept
+def _first_of(node: Regex) -> First:
+    return first_of(node)
 
 
 @kept
@@ -141,6 +151,7 @@ def ways_to_fail(node: Regex) -> list[Regex]:
     return [*ways, *(node.but if node.is_exact else ())]
 
 
+@kept
 def outermost(node: Regex) -> Regex:
     """A tree that matches in all dialects what the given tree matches in some."""
     if isinstance(node, Both):
