@@ -24,6 +24,7 @@ from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.formats import PYDANTIC_FORMATS
+from specguide.guided.wrappers.endings import EndingGrammar
 
 LABEL_63 = "a" * 63
 LONG_HOST = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
@@ -362,6 +363,15 @@ def test_the_suite_of_formats(data_dir: Path, compiler: GrammarCompiler) -> None
             "ecmascript-regex",
         )
     }
+
+
+@pytest.mark.parametrize("types", [["string", "null"], ["string", "integer"]])
+def test_the_end_of_an_email_that_may_be_something_else_is_known(compiler, types):
+    schema = {"type": ["object"], "properties": {"email": {"type": types, "format": "email"}}}
+    grammar = compiler.compile(Guide(json_schema={**schema, "required": ["email"]}))
+    assert isinstance(grammar, EndingGrammar)
+    for value, is_valid in (("a@b.org", True), ("a", False), (None, "null" in types)):
+        assert takes(grammar, json.dumps({"email": value})) == is_valid
 
 
 def test_a_format_may_be_an_annotation():

@@ -49,11 +49,8 @@ def _overlap(patterns: Iterable[str]) -> bool:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether `all_of` only adds patterns to a string."""
-    return not node.all_of or (
-        node.kinds.types == ("string",)
-        and all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
-    )
+    """Whether `all_of` only adds patterns of strings."""
+    return all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
 
 
 def _pattern_alone(node: Node) -> Node:
