@@ -50,7 +50,9 @@ def _overlap(patterns: Iterable[str]) -> bool:
 
 def is_plain(node: Node) -> bool:
     """Whether `all_of` only adds patterns of strings."""
-    return all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
+    return not node.all_of or all(
+        isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of
+    )
 
 
 def _pattern_alone(node: Node) -> Node:

@@ -154,7 +154,8 @@ class Patterns:
 
     def __init__(self, is_loose: bool = False) -> None:
         self.is_loose = is_loose
-        self._work, self._seen = 0, set[Automaton]()
+        self._work = 0
+        self._seen: dict[int, Automaton] = {}  # by id of an automaton, which is held here
         self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
 
     def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
@@ -283,8 +284,8 @@ class Patterns:
         return _checked(whole_pattern(node))
 
     def _counted(self, found: Automaton) -> Automaton:
-        if found not in self._seen:
-            self._seen.add(found)
+        if id(found) not in self._seen:
+            self._seen[id(found)] = found
             self._work += 10 + min(len(found.rows), MAX_STATES)
         if self._work > MAX_WORK:
             raise UnsupportedRegex(TOO_MANY_PATTERNS)
