@@ -11,7 +11,7 @@ from byte_vocabulary import VOCABULARY, takes
 from jsonschema import Draft202012Validator
 from lowered_schemas import is_valid, lowered, plain
 
-from specguide.bench.instances import BYTES, draw
+from specguide.bench.instances import BYTES, draw, takes_any
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
@@ -173,3 +173,23 @@ def test_a_listed_property_that_chooses_is_a_simple_way_to_fail() -> None:
     for kind in ("first", "second", "third"):
         assert is_valid(core, {"kind": kind, "options": {kind: True}})
         assert is_valid(core, {"options": {kind: 1}}) <= is_valid(schema, {"options": {kind: 1}})
+
+
+def test_a_branch_for_all_other_kinds_stays_beside_many_of_one_kind_each():
+    kinds = ["loader", "app", "api", *(f"kind-{i}" for i in range(17))]
+
+    def of_kind(i: int) -> dict[str, Any]:
+        asked = ["kind", *(f"p{j}" for j in range(i % 4))]
+        named = {name: {"type": "string"} for name in asked} | {"kind": {"const": kinds[i]}}
+        return {"type": "object", "properties": named, "required": asked}
+
+    known = {"properties": {"kind": {"pattern": f"({'|'.join(kinds)})"}}}
+    other = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+    schema = {"oneOf": [*map(of_kind, range(20)), {"not": known, **other}]}
+    made = compiler(BYTES)
+    grammar = made.compile(Guide(json_schema=schema))
+    made.close()
+    for value in ({"kind": "x"}, {"kind": ""}, {"kind": "app"}, {"kind": "kind-5"}, {}):
+        for more in ({}, {"p0": "a"}, {"p0": 1}):
+            instance = {**value, **more}
+            assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance

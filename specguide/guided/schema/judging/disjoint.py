@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import TypeAlias
 
@@ -11,7 +11,6 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.both import share_no_text
 from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.whole import searched
-from specguide.guided.schema.core.patterns import pattern_may_match
 from specguide.guided.schema.document.document import Document, Place
 from specguide.guided.schema.json_values import (
     EVERY_TYPE,
@@ -24,6 +23,13 @@ from specguide.guided.schema.json_values import (
 )
 from specguide.guided.schema.judging.instance import Instances
 from specguide.guided.schema.judging.names_apart import share_no_name
+from specguide.guided.schema.judging.ruled_out import (
+    ANYWHERE,
+    Located,
+    listed_values,
+    property_of,
+    rules_out,
+)
 from specguide.guided.schema.topics import allowed_types
 
 _MAX_DEPTH = 12
@@ -34,13 +40,9 @@ _BOUNDS = {
     "array": ("minItems", "maxItems"),
 }
 
-Located: TypeAlias = tuple[Json, Place]
-"""A subschema and its place."""
-
 _Comparing: TypeAlias = tuple[int, Place, int, Place, frozenset[str]]
 _Shared: TypeAlias = tuple[Located, Located, frozenset[str]]
 """Two subschemas, and the types that common instances may have."""
-_ANYWHERE: Located = (True, Place("", ""))
 
 
 class Comparison:
@@ -72,7 +74,7 @@ class Comparison:
         right: Located,
         types: frozenset[str],
         depth: int = 0,
-        context: Located = _ANYWHERE,
+        context: Located = ANYWHERE,
     ) -> frozenset[str]:
         """Returns those of `types` that an instance of both subschemas, and of `context`, may have.
         A type is left out only if it is certain that there is no such instance."""
@@ -82,7 +84,7 @@ class Comparison:
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
             self._num_given_up += 1
             return types
-        if context is not _ANYWHERE:
+        if context is not ANYWHERE:
             return self._shared_types(left, right, types, depth, context)
         key = (id(left[0]), left[1], id(right[0]), right[1], types)
         for known in (self._proven, self._tried):
@@ -128,8 +130,23 @@ class Comparison:
                 continue
             if any(self._apart(name, *pair, depth) for pair in product(ours, theirs)):
                 continue
-            if name != "object" or not self._have_apart(required, ours, theirs, depth + 1):
-                yield name
+            if name == "object" and (
+                self._have_apart(required, ours, theirs, depth + 1)
+                or self._rule_out(required, ours, theirs)
+            ):
+                continue
+            yield name
+
+    def _rule_out(
+        self, required: Collection[str], ours: list[Located], theirs: list[Located]
+    ) -> bool:
+        """Whether a `not` of one side rules out all objects of the other."""
+        return any(
+            rules_out(self._document, self._instances, one, others, required)
+            for side, others in ((ours, theirs), (theirs, ours))
+            for one in side
+            if "not" in one[0]
+        )
 
     def _have_apart(
         self, names: Iterable[str], ours: list[Located], theirs: list[Located], depth: int
@@ -138,7 +155,7 @@ class Comparison:
         for name in names:
             spend(1 + len(ours) + len(theirs))
             left, right = (
-                [child for side in sides if (child := _property(side, name))[0] is not True]
+                [child for side in sides if (child := property_of(side, name))[0] is not True]
                 for sides in (ours, theirs)
             )
             if any(child is False for child, _ in (*left, *right)):
@@ -231,15 +248,14 @@ class Comparison:
             return schema["prefixItems"][0], place / "prefixItems" / 0
         items = schema.get("items", True)
         if isinstance(items, list):
-            return (items[0], place / "items" / 0) if items else _ANYWHERE
+            return (items[0], place / "items" / 0) if items else ANYWHERE
         return items, place / "items"
 
     def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
         """Whether `listing` enumerates values, and none of type `name` fits `other`."""
         if not other[0].keys().isdisjoint(("const", "enum")):
             return False
-        schema = listing[0]
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        values = listed_values(listing[0])
         return values is not None and all(
             self._instances.fits(*other, value) is False
             for value in values
@@ -275,24 +291,6 @@ def _patterns_are_apart(left: Mapping[str, Json], right: Mapping[str, Json]) -> 
         return share_no_text(searched(left["pattern"]), searched(right["pattern"]))
     except RegexError:  # lowering reports it
         return False
-
-
-def _property(located: Located, name: str) -> Located:
-    """The subschema of a property, by one subschema's own keywords."""
-    schema, place = located
-    if name in schema.get("properties", {}):
-        return schema["properties"][name], place / "properties" / name
-    others = schema.get("additionalProperties", True)
-    if others is True or _may_match_any(schema.get("patternProperties", ()), name):
-        return _ANYWHERE
-    return others, place / "additionalProperties"
-
-
-def _may_match_any(patterns: Iterable[str], name: str) -> bool:
-    try:
-        return any(pattern_may_match(pattern, name) for pattern in patterns)
-    except RegexError:  # lowering reports it
-        return True
 
 
 def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
