@@ -21,7 +21,8 @@ def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> floa
         return 1.0
     shares: list[float] = []
     implementations = kernels.route.implementations
-    route = implementations[target.device]
+    device = target.embedding.weight.device  # of the logits; target.device may lack its number
+    route = implementations[device]
 
     def counted(
         logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
@@ -31,9 +32,9 @@ def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> floa
         shares.append(len(chosen.unique()) / logits.shape[1])
         return route(logits, rule, bias, held)
 
-    implementations[target.device] = counted
+    implementations[device] = counted
     try:
         logits_of(target, token_ids)
     finally:
-        implementations[target.device] = route
+        implementations[device] = route
     return mean(shares)
