@@ -153,13 +153,17 @@ class Decoder:
         )
         load_weights(files, decoder.destinations(), rename=rename)
         load_adapters(adapters, decoder.adapter_destinations())
-        for layer in decoder.layers:
-            layer.attention.prepare()
-        if config.tie_word_embeddings:
-            check_tied(files, decoder.embedding, rename=text_name)
-        with naming(folder):
-            decoder.has_cache_scales()  # raises if only some layers have scales
+        decoder._end_loading(folder, files)
         return decoder
+
+    def _end_loading(self, folder: Path, files: tuple[Path, ...]) -> None:
+        """Check what only the stored numbers tell, and make what is derived from them."""
+        if self.config.tie_word_embeddings:
+            check_tied(files, self.embedding, rename=text_name)
+        with naming(folder):
+            self.has_cache_scales()  # raises if only some layers have scales
+        for layer in self.layers:
+            layer.attention.prepare()
 
     @classmethod
     def skeleton(cls, config: ModelConfig) -> Decoder:
