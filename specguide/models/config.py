@@ -65,6 +65,8 @@ class ModelConfig:
     num_mtp_layers:          layers of a multi-token-prediction head that the checkpoint has behind
                              the model's own
     has_encoders:            its folder also contains encoders, see `multimodal`
+    latent:                  its attention is latent: one key head of `head_dim` features, the first
+                             of which stand for the values, is stored; None: see `attention`
     """
 
     architecture: str
@@ -93,6 +95,7 @@ class ModelConfig:
     eos_token_ids: tuple[int, ...] = ()
     num_mtp_layers: int = 0
     has_encoders: bool = False
+    latent: LatentShape | None = None
 
     @classmethod
     def from_fields(
@@ -143,13 +146,7 @@ class ModelConfig:
     @property
     def rotary_dim(self) -> int:
         """Features of a query or key that a rotary table is made for."""
-        return self.head_dim
-
-    @property
-    def latent(self) -> LatentShape | None:
-        """The shape of its latent attention, which stores one key a token, whose first features
-        stand for the values; None: its attention is of the usual kind, see `attention`."""
-        return None
+        return self.head_dim if self.latent is None else self.latent.rope_dim
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""

@@ -33,6 +33,7 @@ _FIELDS = (
     *("qk_head_dim", "rope_interleave", "mlp_layer_types", "num_local_experts", "num_mtp_layers"),
 )
 _LARGEST_RANK = 2**12
+_IN_GROUPS = "group_limited_greedy"
 
 
 @dataclass(frozen=True)
@@ -52,42 +53,30 @@ class _Defaults:
     eps: float = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatentConfig(SharedExpertsConfig):
-    """The configuration of a decoder with latent attention. Its key heads and their size are those
-    of the cache. latent_shape: the attention of each layer"""
-
-    latent_shape: LatentShape
-
-    @property
-    def latent(self) -> LatentShape:
-        """See ModelConfig."""
-        return self.latent_shape
-
-    @property
-    def rotary_dim(self) -> int:
-        """See ModelConfig."""
-        return self.latent_shape.rope_dim
-
-
 def read(
     fields: Mapping[str, Any], *, defaults: _Defaults, is_sigmoid: bool = True
-) -> LatentConfig:
-    """Read config.json. is_sigmoid: how experts are scored, see RoutingRule"""
+) -> SharedExpertsConfig:
+    """Read config.json. is_sigmoid: how experts are scored, see RoutingRule; without sigmoids
+    `topk_method` tells whether the experts are in groups, and weights are not normalised"""
     check_neutral(fields, {"attention_bias": (None, False), "mlp_bias": (None, False)})
+    if not is_sigmoid:
+        check_neutral(fields, {"norm_topk_prob": (None, False)})
+        if fields.get("topk_method") != _IN_GROUPS:
+            fields = {**fields, "n_group": 1, "topk_group": 1}
     max_positions = size(fields, "max_position_embeddings", defaults.max_positions)
     rope = RopeConfig.from_hf(
         fields, max_positions, is_interleaved=flag(fields, "rope_interleave", True)
     )
     latent = _latent_shape(fields, defaults, rope)
-    config = LatentConfig.from_fields(
+    check_neutral(fields, {"qk_head_dim": (None, latent.plain_dim + latent.rope_dim)})
+    config = SharedExpertsConfig.from_fields(
         fields,
         max_position_embeddings=max_positions,
         norm=NormKind(positive_number(fields, "rms_norm_eps", defaults.eps, at_most=1.0)),
         rope=rope,
         num_kv_heads=1,
         sliding_windows=no_windows(fields),
-        latent_shape=latent,
+        latent=latent,
         **shared_experts_fields(fields, defaults.experts, is_sigmoid=is_sigmoid),
     )
     key_dim = latent.rank + latent.rope_dim
@@ -127,7 +116,7 @@ def _sharpness(fields: Mapping[str, Any], rope: RopeConfig) -> float:
     return yarn_mscale(rope.factor, positive_number(stated, "mscale_all_dim")) ** 2
 
 
-def _num_dense(fields: Mapping[str, Any], config: LatentConfig) -> int:
+def _num_dense(fields: Mapping[str, Any], config: SharedExpertsConfig) -> int:
     """The number of plain layers, where `mlp_layer_types` states the kind of each. Raises
     CheckpointError."""
     stated = fields.get("mlp_layer_types")
@@ -148,10 +137,10 @@ def _family(
     defaults: _Defaults,
     scoring: str = "sigmoid",
     methods: tuple[str | None, ...] = (None, "noaux_tc"),
-) -> Family[LatentConfig]:
+) -> Family[SharedExpertsConfig]:
     """A family. scoring, methods: the values of `scoring_func` and `topk_method` that it may
     state"""
-    reader: Callable[[Mapping[str, Any]], LatentConfig] = partial(
+    reader: Callable[[Mapping[str, Any]], SharedExpertsConfig] = partial(
         read, defaults=defaults, is_sigmoid=scoring == "sigmoid"
     )
     return Family(
@@ -176,7 +165,7 @@ DEEPSEEK2 = _family(
         max_positions=2048,
     ),
     scoring="softmax",
-    methods=(None, "greedy", "group_limited_greedy"),
+    methods=(None, "greedy", _IN_GROUPS),
 )
 DEEPSEEK3 = _family(
     "DeepseekV3ForCausalLM",

@@ -51,22 +51,24 @@ def experts_shape(
     )
 
 
-def expert_groups(
-    fields: Mapping[str, Any], experts: ExpertsShape, defaults: tuple[int, int]
-) -> RoutingRule:
-    """The experts' rule with the groups that `n_group` and `topk_group` state. Raises
-    CheckpointError.
+def experts_in_groups(
+    fields: Mapping[str, Any], defaults: tuple[int, int], **own: Any
+) -> ExpertsShape:
+    """The shape as `experts_shape` reads it, with the groups that `n_group` and `topk_group` state.
+    Raises CheckpointError.
 
     defaults: both if config.json states none
+    own:      for `experts_shape`
     """
+    experts = experts_shape(fields, **own)
     num_experts, rule = experts.num_experts, experts.rule
     num_groups = positive_int(fields, "n_group", defaults[0])
     num_kept = positive_int(fields, "topk_group", min(defaults[1], num_groups))
     if num_kept == num_groups:
-        return rule
+        return experts
     group_size = num_experts // num_groups
-    least = 2 if rule.is_sigmoid else 1
-    if num_experts % num_groups or group_size < least or num_kept > num_groups:
+    is_too_small = group_size < rule.num_of_group
+    if num_experts % num_groups or is_too_small or num_kept > num_groups:
         raise CheckpointError(
             f"'n_group' {num_groups} and 'topk_group' {num_kept} do not fit {num_experts} experts"
         )
@@ -75,4 +77,5 @@ def expert_groups(
             f"'topk_group' {num_kept} leaves {num_kept * group_size} experts to choose "
             f"{rule.num_chosen} from"
         )
-    return replace(rule, num_groups=num_groups, num_kept_groups=num_kept)
+    rule = replace(rule, num_groups=num_groups, num_kept_groups=num_kept)
+    return replace(experts, rule=rule)

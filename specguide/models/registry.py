@@ -170,7 +170,8 @@ def _architecture(fields: Mapping[str, Any]) -> str:
                 "as --head beside its target, in Python SpecConfig('eagle3', model=…)"
             )
         raise CheckpointError(
-            f"architecture {shown(found)} is unknown; known: "
-            f"{', '.join((*FAMILIES, *sorted(MULTIMODAL)))}"
+            f"architecture {shown(found)} is unknown; known, with ForCausalLM behind each: "
+            f"{', '.join(name.removesuffix('ForCausalLM') for name in FAMILIES)}; also "
+            f"{', '.join(sorted(MULTIMODAL))}"
         )
     return known

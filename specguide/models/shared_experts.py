@@ -15,7 +15,7 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
 from specguide.models.config import LARGEST, size
-from specguide.models.expert_fields import expert_groups, experts_shape
+from specguide.models.expert_fields import experts_in_groups
 from specguide.models.experts_config import ExpertsConfig
 
 SHARED_EXPERTS_FIELDS = (
@@ -74,8 +74,9 @@ def shared_experts_fields(
     expert_size = positive_int(
         fields, "moe_intermediate_size", defaults.expert_size, at_most=LARGEST["intermediate_size"]
     )
-    experts = experts_shape(
+    experts = experts_in_groups(
         fields,
+        defaults.groups,
         name="n_routed_experts",
         num_experts=defaults.num_experts,
         num_chosen=defaults.num_chosen,
@@ -85,12 +86,11 @@ def shared_experts_fields(
         scale=positive_number(fields, "routed_scaling_factor", defaults.scale),
         choice_bias=_CHOICE_BIAS if is_sigmoid else None,
     )
-    rule = expert_groups(fields, experts, defaults.groups)
     mlp_size = size(fields, "intermediate_size", defaults.mlp_size)
     shared_size = expert_size * positive_int(fields, "n_shared_experts", 1, at_most=2**10)
     return {
-        "intermediate_size": max(mlp_size, rule.num_chosen * expert_size + shared_size),
-        "experts": replace(experts, rule=rule),
+        "intermediate_size": max(mlp_size, experts.rule.num_chosen * expert_size + shared_size),
+        "experts": experts,
         "num_dense": _num_dense(fields, defaults.num_dense),
         "mlp_size": mlp_size,
         "shared_size": shared_size,

@@ -79,7 +79,7 @@ def loads_or_says_why(load: Load, folder: Path) -> None:
             load(folder)
         except CheckpointError as error:
             assert str(folder) in str(error)
-            assert len(str(error)) < 1200
+            assert len(str(error)) < 1000
 
 
 def check_every_field(load: Load, folder: Path, config: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def test_one_key_a_token_is_stored_for_all_heads() -> None:
     assert config.experts.rule == RoutingRule(
         8, is_sigmoid=True, scale=2.5, num_groups=8, num_kept_groups=4
     )
-    assert config.latent_shape.scale == pytest.approx(192**-0.5 * (0.1 * 3.6888795 + 1) ** 2)
+    assert config.latent.scale == pytest.approx(192**-0.5 * (0.1 * 3.6888795 + 1) ** 2)
 
 
 def test_routers_are_plain_though_the_configuration_does_not_say_so() -> None:
@@ -82,6 +82,7 @@ def test_a_cache_in_fp8_is_refused(tmp_path: Path) -> None:
         ({"attention_bias": True}, "'attention_bias' True is not supported"),
         ({"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be 'dense', then 'sparse'"),
         ({"scoring_func": "softmax"}, "'scoring_func' 'softmax' is not supported"),
+        ({"qk_head_dim": 128}, "'qk_head_dim' 128 is not supported; supported: 192"),
         ({"index_topk": 2048}, "'index_topk' 2048 is unknown"),
     ],
 )
@@ -100,3 +101,10 @@ def test_an_mtp_head_s_input_is_quantized_if_its_tensors_say_so(has_scale: bool)
     found = MtpHead(config, Decoder.skeleton(config), layout).destinations()
     assert {name for name in found if ".eh_proj." in name} == stored
     assert "model.layers.4.self_attn.q_b_proj.weight_scale_inv" in found
+
+
+def test_weights_of_deepseek2_are_not_normalised() -> None:
+    config: Any = config_of(PUBLISHED["DeepSeek-V2-Lite"])
+    assert config.experts.rule == RoutingRule(6, is_normalised=False)
+    with pytest.raises(CheckpointError, match="'norm_topk_prob' True is not supported"):
+        config_of(PUBLISHED["DeepSeek-V2-Lite"] | {"norm_topk_prob": True})

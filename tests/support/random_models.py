@@ -279,7 +279,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "routed_scaling_factor": 1.5,
         },
     ),
-    "deepseek2-lite": (DEEPSEEK2, {**LATENT_SETTINGS, "first_k_dense_replace": 0}),
+    "deepseek2-lite": (
+        DEEPSEEK2,
+        {**LATENT_SETTINGS, "first_k_dense_replace": 0, "n_group": 4, "topk_group": 1},
+    ),
     "deepseek3": (
         DEEPSEEK3,
         {
