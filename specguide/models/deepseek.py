@@ -68,7 +68,6 @@ def read(
         fields, max_positions, is_interleaved=flag(fields, "rope_interleave", True)
     )
     latent = _latent_shape(fields, defaults, rope)
-    check_neutral(fields, {"qk_head_dim": (None, latent.plain_dim + latent.rope_dim)})
     config = SharedExpertsConfig.from_fields(
         fields,
         max_position_embeddings=max_positions,

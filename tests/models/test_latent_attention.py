@@ -82,7 +82,6 @@ def test_a_cache_in_fp8_is_refused(tmp_path: Path) -> None:
         ({"attention_bias": True}, "'attention_bias' True is not supported"),
         ({"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be 'dense', then 'sparse'"),
         ({"scoring_func": "softmax"}, "'scoring_func' 'softmax' is not supported"),
-        ({"qk_head_dim": 128}, "'qk_head_dim' 128 is not supported; supported: 192"),
         ({"index_topk": 2048}, "'index_topk' 2048 is unknown"),
     ],
 )

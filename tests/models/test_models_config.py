@@ -77,7 +77,7 @@ def test_windows_by_layer() -> None:
     [
         (
             {"architectures": ["GPT2LMHeadModel"]},
-            r"'GPT2LMHeadModel' is unknown; known: LlamaForCausalLM, Mistral",
+            r"'GPT2LMHeadModel' is unknown; known, with ForCausalLM behind each: Llama, Mistral",
         ),
         ({"architectures": None}, "'none given' is unknown"),
         (
