@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from specguide.kernels import (
     cpu,
+    delta_rule,
     experts,
     float8,
     host_calls,
@@ -24,6 +25,13 @@ from specguide.kernels import (
     triton,
 )
 from specguide.kernels.bitmask_rows import BitmaskRows
+from specguide.kernels.delta_rule import (
+    DeltaHeads,
+    DeltaInputs,
+    DeltaPass,
+    DeltaState,
+    DeltaWeights,
+)
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
@@ -42,8 +50,11 @@ add_rms_norm = operation(
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 call_host = operation(host_calls.call_host, lambda: triton.host_calls.call_host)
+delta_heads = operation(delta_rule.delta_heads, lambda: triton.delta_inputs.delta_heads)
+gated_delta_rule = operation(delta_rule.delta_rule, lambda: triton.delta_rule.delta_rule)
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
+gated_norm = operation(delta_rule.gated_norm, lambda: triton.gates.gated_norm)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
 gated_linear_float8 = operation(
     float8.gated_linear_float8, lambda: triton.linear_float8.gated_linear_float8
@@ -78,6 +89,7 @@ rope_and_store_latents = operation(
 )
 route = operation(experts.route, lambda: triton.routing.route)
 rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
+sigmoid_mul = operation(delta_rule.sigmoid_mul, lambda: triton.gates.sigmoid_mul)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
 sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
@@ -87,6 +99,11 @@ write_slots = operation(slot_rows.write_slots, lambda: triton.slot_rows.write_sl
 
 __all__ = [
     "BitmaskRows",
+    "DeltaHeads",
+    "DeltaInputs",
+    "DeltaPass",
+    "DeltaState",
+    "DeltaWeights",
     "FilledRows",
     "Float8Rows",
     "Float8Scaling",
@@ -108,10 +125,13 @@ __all__ = [
     "apply_bitmask",
     "call_host",
     "constant",
+    "delta_heads",
     "expert_parts",
+    "gated_delta_rule",
     "gated_experts",
     "gated_linear",
     "gated_linear_float8",
+    "gated_norm",
     "gelu_tanh_mul",
     "int4_gated_linear",
     "int4_linear",
@@ -134,6 +154,7 @@ __all__ = [
     "route",
     "rows_behind",
     "scaled",
+    "sigmoid_mul",
     "silu_mul",
     "silu_mul_float8",
     "sum_over_ranks",
