@@ -3,6 +3,7 @@
 from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
 from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size, free_unused
+from specguide.cache.states import SlotStates
 from specguide.cache.tensors import KeyShape, KVCache, slot_mapping
 from specguide.kernels import operation, triton
 
@@ -16,6 +17,7 @@ __all__ = [
     "KVCache",
     "KeyShape",
     "PageAllocator",
+    "SlotStates",
     "cache_size",
     "free_unused",
     "move_keys",

@@ -19,7 +19,8 @@ _CPU_SHARE = 0.25
 _LOGGER = logging.getLogger(__name__)
 
 
-def _in_words(num_bytes: float) -> str:
+def in_words(num_bytes: float) -> str:
+    """A size in GiB or MiB, for people."""
     is_large = num_bytes >= _GIB
     return f"{num_bytes / (_GIB if is_large else _MIB):.1f} {'GiB' if is_large else 'MiB'}"
 
@@ -45,7 +46,7 @@ class CacheSize:
         tokens = self.num_pages * self.page_size
         contexts = self.num_pages / self.request_pages
         return (
-            f"KV cache: {_in_words(self.num_bytes)}, {tokens:,} tokens, that is "
+            f"KV cache: {in_words(self.num_bytes)}, {tokens:,} tokens, that is "
             f"{contexts:.1f} requests of full context ({self.max_model_len:,} tokens)"
         )
 
@@ -111,8 +112,8 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
     left = min(allowed, free) - needs.activation_bytes
     return max(0, left), (
-        f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {_in_words(total)} "
-        f"leaves, beside the weights and {_in_words(needs.activation_bytes)} for activations,"
+        f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {in_words(total)} "
+        f"leaves, beside the weights and {in_words(needs.activation_bytes)} for activations,"
     )
 
 
@@ -121,11 +122,11 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
     given = [name for name in ("num_pages", "kv_cache_memory_bytes") if getattr(config, name)]
     if not given:
         return
-    free = _gpu_memory(device)[0] if device.type == "cuda" else machine.free_memory()
+    free = free_memory(device)
     if num_bytes > free:
         raise InvalidParams(
-            f"{given[0]} asks for a KV cache of {_in_words(num_bytes)}, but only "
-            f"{_in_words(free)} of memory are free: lower it, or leave it out",
+            f"{given[0]} asks for a KV cache of {in_words(num_bytes)}, but only "
+            f"{in_words(free)} of memory are free: lower it, or leave it out",
             param=given[0],
         )
 
@@ -144,10 +145,15 @@ def _too_small(
     other = "gpu_memory_utilization or " if whence.startswith("gpu_") else ""
     return InvalidParams(
         f"one request of max_model_len ({needs.max_model_len} tokens) needs a KV cache of "
-        f"{_in_words(needs.request_pages * needs.page_bytes)}, but {whence} only "
-        f"{_in_words(num_bytes)}; {remedy} {other}kv_cache_memory_bytes",
+        f"{in_words(needs.request_pages * needs.page_bytes)}, but {whence} only "
+        f"{in_words(num_bytes)}; {remedy} {other}kv_cache_memory_bytes",
         param="max_model_len",
     )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of memory that are free on a device."""
+    return _gpu_memory(device)[0] if device.type == "cuda" else machine.free_memory()
 
 
 def _gpu_memory(device: torch.device) -> tuple[int, int]:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specguide.cache.states import SlotStates
+
 
 class KeyShape(NamedTuple):
     """What a model stores for each token: number of layers, number of key heads on this rank, and
@@ -34,9 +36,11 @@ class KVCache:
 
     memory: [2, num_layers, num_pages, page_size, num_kv_heads, head_dim], keys first; or
             [1, num_layers, …] where keys are all that a layer stores
+    states: the memory of layers that store no keys; None: there are none
     """
 
     memory: Tensor
+    states: SlotStates | None = None
 
     @classmethod
     def allocate(
@@ -85,6 +89,8 @@ class KVCache:
     def free(self) -> None:
         """Give GPU memory back at once, even if others still hold this object; nobody may use it
         afterwards. On a CPU, the memory is freed with the last reference."""
+        if self.states is not None:
+            self.states.free()
         if self.memory.is_cuda:
             self.memory.untyped_storage().resize_(0)
 

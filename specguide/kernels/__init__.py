@@ -32,6 +32,7 @@ from specguide.kernels.delta_rule import (
     DeltaState,
     DeltaWeights,
 )
+from specguide.kernels.delta_shape import StatePart, StateShape
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
@@ -117,6 +118,8 @@ __all__ = [
     "Peers",
     "ProductScales",
     "SamplingTensors",
+    "StatePart",
+    "StateShape",
     "TakenRows",
     "Wait",
     "add_lora",

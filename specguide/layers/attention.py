@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from specguide.kernels import ProductScales, rope_and_store
+from specguide.kernels import ProductScales, rope_and_store, sigmoid_mul
 from specguide.kernels.attention import AttentionForm, OutputRows, PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
@@ -30,6 +31,8 @@ class AttentionShape:
     qk_norm:        the norm of each query and key head; None: no norm
     is_qk_norm_whole: the norm is over all query heads together, and over all key heads together
     is_fused:       the checkpoint has a single map qkv_proj for queries, keys and values
+    has_gate:       q_proj has a gate behind each query head, whose sigmoid the output is multiplied
+                    by (Qiu et al. 2025, arXiv 2505.06708)
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
                     tokens before it
     scale:          factor on the dot products; None: head_dim^-1/2
@@ -45,6 +48,7 @@ class AttentionShape:
     qk_norm: NormKind | None = None
     is_qk_norm_whole: bool = False
     is_fused: bool = False
+    has_gate: bool = False
     sliding_window: int | None = None
     scale: float | None = None
     has_sinks: bool = False
@@ -98,7 +102,8 @@ class Sinks:
 class Attention:
     """Grouped-query attention with rotary positions.
 
-    qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
+    qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values.
+             With a gate a query head and its gate take turns
     out:     num_heads · head_dim → hidden
     qk_norm: norm of the query and key heads; None: no norm
     cache_scales: scales of its keys and values in a float8 cache
@@ -121,7 +126,8 @@ class Attention:
 
         Raises InvalidParams if the heads cannot be divided.
         """
-        query_size = shape.num_heads * shape.head_dim
+        out_size = shape.num_heads * shape.head_dim
+        query_size = (1 + shape.has_gate) * out_size
         kv_size = shape.num_kv_heads * shape.head_dim
         qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
         kv_ranks = place.ranks.groups(shape.num_kv_heads)
@@ -135,11 +141,16 @@ class Attention:
             Projection.create(
                 place, input_size, qkv, bias=shape.qkv_bias, cut="outputs", sections=sections
             ),
-            Projection.create(place, query_size, out, bias=shape.out_bias, cut="inputs"),
+            Projection.create(place, out_size, out, bias=shape.out_bias, cut="inputs"),
             _qk_norm(place, shape, kv_ranks),
             CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
+
+    @property
+    def rope(self) -> RopeConfig:
+        """How positions are turned into angles."""
+        return self.shape.rope
 
     @property
     def input_format(self) -> InputFormat | None:
@@ -153,17 +164,21 @@ class Attention:
         """Attend: x [T, input] → [T, hidden], or only the rows of the state's `outputs`. It first
         stores the keys and values of x."""
         outputs = state.outputs
-        query = state.wanted(self.store(x, state))
+        query, gate = self._store(x, state)
         context = state.context if outputs is None else outputs.context
         attended = context.plan.run(
-            query, state.key_cache, state.value_cache, self._form(state.key_cache)
+            state.wanted(query), state.key_cache, state.value_cache, self._form(state.key_cache)
         )
+        if gate is not None:
+            assert isinstance(attended, Tensor)
+            return self.out.forward_parts(sigmoid_mul(attended, state.wanted(gate)))
         if isinstance(attended, Tensor):
             attended = attended.flatten(1)
         return self.out.forward_parts(attended)
 
     def _form(self, key_cache: Tensor) -> AttentionForm:
-        shape, input_format = self.shape, self.out.input_format
+        shape = self.shape
+        input_format = None if shape.has_gate else self.out.input_format
         return AttentionForm(
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
@@ -175,9 +190,13 @@ class Attention:
     def store(self, x: ProjectionInput, state: AttentionState) -> Tensor:
         """Store the keys and values of x [T, input]. Returns the queries [T, num_heads,
         head_dim]."""
+        return self._store(x, state)[0]
+
+    def _store(self, x: ProjectionInput, state: AttentionState) -> tuple[Tensor, Tensor | None]:
+        """As `store`, and the gates of the output, of the queries' shape, where there are any."""
         shape = self.shape
         context, rotary, key_cache, value_cache, query_scales, _ = state
-        query_key, value, product_scales = self._heads(x)
+        query_key, value, product_scales, gate = self._heads(x)
         query = rope_and_store(
             query_key,
             value,
@@ -189,22 +208,28 @@ class Attention:
             shape.rope.layout(shape.head_dim),
             product_scales,
         )
-        return query if query_scales is None else query * query_scales
+        return (query if query_scales is None else query * query_scales), gate
 
-    def _heads(self, x: ProjectionInput) -> tuple[Tensor, Tensor, ProductScales | None]:
-        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and the scales by
-        which both still have to be multiplied."""
-        shape = self.shape
-        if self.qk_norm is None:
+    def _heads(
+        self, x: ProjectionInput
+    ) -> tuple[Tensor, Tensor, ProductScales | None, Tensor | None]:
+        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; the scales by
+        which both still have to be multiplied; and gates [T, num_heads, head_dim]."""
+        shape, gate = self.shape, None
+        if self.qk_norm is None and not shape.has_gate:
             product = self.qkv.forward_parts(x)
         else:
             product = PartialSums.of(self.qkv.forward(x))
         heads = product.unscaled.unflatten(-1, (-1, shape.head_dim))
+        if shape.has_gate:
+            both, *others = heads.split([2 * shape.num_heads, *2 * [shape.num_kv_heads]], 2)
+            query, gate = both[0].unflatten(1, (-1, 2)).unbind(2)
+            heads = torch.cat([query[None], *others], 2)
         sizes = shape.num_heads + shape.num_kv_heads, shape.num_kv_heads
         query_key, value = heads.split(sizes, 2)
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key[0])[None]
-        return query_key, value, product.scales
+        return query_key, value, product.scales, gate
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

@@ -4,20 +4,50 @@ and before feed-forward; and SandwichLayer, which also has a norm behind each of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
-from specguide.layers.attention import Attention, AttentionState
+from specguide.layers.attention import AttentionState
+from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward, GatedMlp
-from specguide.layers.latent_attention import LatentAttention
+from specguide.layers.linear_attention import LinearState
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.partial_sums import PartialSums
-from specguide.layers.quantization import ProjectionInput
+from specguide.layers.quantization import InputFormat, ProjectionInput
+from specguide.layers.rope import RopeConfig
 
-SelfAttention = Attention | LatentAttention
-"""The kinds of attention that a layer may have."""
+LayerState = AttentionState | LinearState
+"""What a layer's attention reads and writes in a pass, by its kind."""
+
+
+class SelfAttention(Protocol):
+    """A kind of attention.
+
+    rope:         how it turns positions into angles; None: linear attention, which has none
+    cache_scales: scales of a float8 cache; None: it stores no keys
+    input_format: the format in which it prefers its input; None: a tensor
+    """
+
+    @property
+    def rope(self) -> RopeConfig | None: ...
+
+    @property
+    def cache_scales(self) -> CacheScales | None: ...
+
+    @property
+    def input_format(self) -> InputFormat | None: ...
+
+    def prepare(self) -> None:
+        """Make what is derived from the weights, once they are loaded."""
+
+    def __call__(self, x: ProjectionInput, state: Any) -> PartialSums:
+        """Attend: x [T, input] → [T, hidden], or only the rows of the state's `outputs`. The state
+        is a LinearState where there is no rope, else an AttentionState."""
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
 
 
 class Layer(Protocol):
@@ -39,7 +69,7 @@ class Layer(Protocol):
         hidden: Tensor,
         normed: ProjectionInput,
         next_norm: RmsNorm | NoNorm,
-        state: AttentionState,
+        state: LayerState,
     ) -> tuple[Tensor, ProjectionInput]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and the `next_norm` of
         this output. If the state names `outputs`, both have only the rows of these tokens."""
@@ -62,7 +92,7 @@ class DecoderLayer:
         hidden: Tensor,
         normed: ProjectionInput,
         next_norm: RmsNorm | NoNorm,
-        state: AttentionState,
+        state: LayerState,
     ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
         attended = self.attention(normed, state)
@@ -91,7 +121,7 @@ class SandwichLayer:
         hidden: Tensor,
         normed: ProjectionInput,
         next_norm: RmsNorm | NoNorm,
-        state: AttentionState,
+        state: LayerState,
     ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
         attended = self.attention(normed, state).total(hidden.dtype)

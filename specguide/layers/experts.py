@@ -15,6 +15,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
 from specguide.layers.router import Router
 from specguide.layers.sharding import shards
@@ -195,10 +196,11 @@ class Experts:
 @dataclass(frozen=True, eq=False)
 class SharedExperts:
     """Experts, and an MLP through which every token goes beside them (DeepSeekMoE, arXiv
-    2401.06066)."""
+    2401.06066). gate: hidden → 1, whose sigmoid the MLP's output is multiplied by; None: no gate"""
 
     experts: Experts
     shared: GatedMlp
+    gate: Projection | None = None
 
     @property
     def input_format(self) -> InputFormat | None:
@@ -207,13 +209,15 @@ class SharedExperts:
 
     def __call__(self, x: Tensor) -> PartialSums:
         """x [T, hidden] → [T, hidden]."""
-        chosen, shared = self.experts(x), self.shared(x)
-        parts = torch.cat([chosen.parts, shared.parts.to(chosen.parts.dtype)])
+        chosen, shared = self.experts(x), self.shared(x).parts
+        if self.gate is not None:
+            shared = shared * self.gate.forward(x).float().sigmoid()
+        parts = torch.cat([chosen.parts, shared.to(chosen.parts.dtype)])
         return PartialSums(parts, ranks=chosen.ranks)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        return merged(self.experts, self.shared)
+        return merged(*(part for part in (self.experts, self.shared, self.gate) if part))
 
 
 def _weights(

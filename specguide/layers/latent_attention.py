@@ -149,6 +149,11 @@ class LatentAttention:
         )
 
     @property
+    def rope(self) -> RopeConfig:
+        """How positions are turned into angles."""
+        return self.shape.rope
+
+    @property
     def input_format(self) -> InputFormat | None:
         """The format in which it prefers its input; None: a tensor."""
         return self.queries.first.input_format

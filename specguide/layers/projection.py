@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -54,7 +54,7 @@ class Projection:
 
         cut: which features are divided among the ranks of `place`; None: each rank has all. Sizes
              are those of the whole map. Raises InvalidParams if they cannot be divided.
-        sections: output features of each map, or of the parts of a single map, which are divided
+        sections: output features of each map, or of the parts of maps, which are divided
                   separately; none: each map is divided among all ranks
         """
         if cut == "outputs" and place.ranks.size > 1:
@@ -76,7 +76,7 @@ class Projection:
     ) -> Projection:
         whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
         sections = sections or [Section(size, place.ranks) for size in outputs.values()]
-        of_maps = [sections] if len(outputs) == 1 else [[section] for section in sections]
+        of_maps = _of_maps(sections, outputs.values())
         outputs = {
             name: sum(section.share(f"outputs of {name}") for section in its)
             for name, its in zip(outputs, of_maps, strict=True)
@@ -138,6 +138,18 @@ class Projection:
     def num_bytes(self) -> int:
         """Memory of the weights, bytes."""
         return sum(it.tensor.nbytes for it in self.destinations().values())
+
+
+def _of_maps(sections: Sequence[Section], sizes: Iterable[int]) -> list[list[Section]]:
+    """The sections of each map, which has as many output features as they have together."""
+    remaining = iter(sections)
+    of_maps = []
+    for size in sizes:
+        its = [next(remaining)]
+        while sum(section.size for section in its) < size:
+            its.append(next(remaining))
+        of_maps.append(its)
+    return of_maps
 
 
 def _destinations(name: str, weights: ProjectionWeights) -> dict[str, Destination]:

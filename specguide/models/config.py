@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, positive_number, token_ids
 from specguide.layers.attention import AttentionShape
 from specguide.layers.latent_attention import LatentShape
+from specguide.layers.linear_attention import DeltaShape
 from specguide.layers.norm import NormKind
 from specguide.layers.quantization import (
     UNQUANTIZED,
@@ -67,6 +68,9 @@ class ModelConfig:
     has_encoders:            its folder also contains encoders, see `multimodal`
     latent:                  its attention is latent: one key head of `head_dim` features, the first
                              of which stand for the values, is stored; None: see `attention`
+    linear:                  the attention of `linear_layers`, which store no keys; None: there are
+                             no such layers
+    has_attention_gate:      see AttentionShape.has_gate
     """
 
     architecture: str
@@ -96,6 +100,9 @@ class ModelConfig:
     num_mtp_layers: int = 0
     has_encoders: bool = False
     latent: LatentShape | None = None
+    linear: DeltaShape | None = None
+    linear_layers: frozenset[int] = frozenset()
+    has_attention_gate: bool = False
 
     @classmethod
     def from_fields(
@@ -141,7 +148,17 @@ class ModelConfig:
     def of_one_more_layer(self) -> Self:
         """The configuration of a model of one layer, which is like one that would follow the last;
         an MTP head has such a layer."""
-        return replace(self, num_layers=1, sliding_windows=self.sliding_windows[-1:])
+        return replace(
+            self,
+            num_layers=1,
+            sliding_windows=self.sliding_windows[-1:],
+            linear=None,
+            linear_layers=frozenset(),
+        )
+
+    def key_layers(self, layers: Iterable[int]) -> list[int]:
+        """Those of these layers that store keys."""
+        return [layer for layer in layers if layer not in self.linear_layers]
 
     @property
     def rotary_dim(self) -> int:
@@ -160,6 +177,7 @@ class ModelConfig:
             qk_norm=self.norm if self.qk_norm else None,
             is_qk_norm_whole=self.is_qk_norm_whole,
             sliding_window=self.sliding_windows[layer],
+            has_gate=self.has_attention_gate,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,13 +13,15 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
-from specguide.kernels import LogitsShare
+from specguide.kernels import LogitsShare, StateShape
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.kernels.compile_ahead import is_rehearsing
 from specguide.layers.alikeness import needed_to_rehearse
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
+from specguide.layers.decoder_layer import LayerState
 from specguide.layers.destination import Destination, merged
+from specguide.layers.linear_attention import LinearAttention, LinearState
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.norm import NoNorm, RmsNorm
@@ -104,8 +106,10 @@ class Decoder:
         )
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
         self.norm = RmsNorm.create(inner, "norm", config.hidden_size, last_norm)
-        ropes = dict.fromkeys(layer.attention.shape.rope for layer in self.layers)
-        self._rope_tables = {rope: self._rope_table(rope, config.rotary_dim) for rope in ropes}
+        ropes = dict.fromkeys(layer.attention.rope for layer in self.layers)
+        self._rope_tables = {
+            rope: self._rope_table(rope, config.rotary_dim) for rope in ropes if rope is not None
+        }
 
     def _lm_head(self, place: Placement) -> LmHead:
         if self.config.tie_word_embeddings:
@@ -218,19 +222,13 @@ class Decoder:
         """
         self._lora.begin(context.adapter_ids)
         normed = self.layers[0].input_norm(hidden)
-        rotary = {
-            rope: table.index_select(0, context.position_ids)
-            for rope, table in self._rope_tables.items()
-        }
-        scales = {rope: query_scales(rope, context.position_ids, self.dtype) for rope in rotary}
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), last_norm)
         first = self.stage.layers(self.config.num_layers).start
         runs = self._rehearsed if is_rehearsing() else [True] * len(self.layers)
-        for index, (layer, next_norm, keys, values, is_run) in enumerate(
-            zip(self.layers, next_norms, cache.keys, cache.values, runs, strict=True), first + 1
+        states = self._layer_states(context, cache)
+        for index, (layer, next_norm, state, is_run) in enumerate(
+            zip(self.layers, next_norms, states, runs, strict=True), first + 1
         ):
-            rope = layer.attention.shape.rope
-            state = AttentionState(context, rotary[rope], keys, values, scales[rope])
             if layer is self.layers[-1]:
                 state = state._replace(outputs=outputs)
             if is_run:
@@ -238,6 +236,28 @@ class Decoder:
             if index in aux.layers:
                 aux.found[index] = hidden
         return hidden, normed
+
+    def _layer_states(self, context: PassContext, cache: KVCache) -> Iterator[LayerState]:
+        """What the attention of each layer reads and writes."""
+        positions, dtype = context.position_ids, self.dtype
+        rotary = {
+            rope: (table.index_select(0, positions), query_scales(rope, positions, dtype))
+            for rope, table in self._rope_tables.items()
+        }
+        keys = zip(cache.keys, cache.values, strict=True)
+        linear = iter(()) if cache.states is None else cache.states.run(context.parts)
+        for layer in self.layers:
+            rope = layer.attention.rope
+            if rope is None:
+                yield LinearState(*next(linear))
+            else:
+                angles, scales = rotary[rope]
+                yield AttentionState(context, angles, *next(keys), scales)
+
+    def state_shape(self) -> StateShape | None:
+        """What the layers of this stage remember of each slot on this rank; None: nothing."""
+        linear = [it for layer in self.layers if isinstance(it := layer.attention, LinearAttention)]
+        return linear[0].shape.state(len(linear)) if linear else None
 
     @cached_property
     def _rehearsed(self) -> Sequence[bool]:
@@ -258,7 +278,8 @@ class Decoder:
     def has_cache_scales(self) -> bool:
         """Whether its checkpoint has scales for a float8 KV cache; otherwise they are 1. Raises
         CheckpointError if it has only some of them."""
-        return have_scales([layer.attention.cache_scales for layer in self.layers])
+        stored = [layer.attention.cache_scales for layer in self.layers]
+        return have_scales([scales for scales in stored if scales is not None])
 
     def fit_vocabulary(self, size: int) -> None:
         """Serve beside a model with the same tokens whose vocabulary is padded to `size` ids.

@@ -8,6 +8,7 @@ from specguide.layers.attention import Attention
 from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer, SelfAttention
 from specguide.layers.feed_forward import SEPARATE, FeedForward, GatedMlp, MlpNames
 from specguide.layers.latent_attention import LatentAttention
+from specguide.layers.linear_attention import LinearAttention
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import InputFormat
@@ -76,7 +77,11 @@ def sandwich_layer(
 
 
 def _attention(config: ModelConfig, index: int, place: Placement) -> SelfAttention:
-    place, size = place.within("self_attn"), config.hidden_size
+    """The attention of layer `index`."""
+    size = config.hidden_size
+    if config.linear is not None and index in config.linear_layers:
+        return LinearAttention.create(place.within("linear_attn"), size, config.linear)
+    place = place.within("self_attn")
     if config.latent is not None:
         return LatentAttention.create(place, size, size, config.latent)
     return Attention.create(place, size, size, config.attention(index))

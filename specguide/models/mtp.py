@@ -15,8 +15,9 @@ from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import check_model_folder, naming, positive_int, read_json
 from specguide.kernels.attention import OutputRows, PassContext
-from specguide.layers.attention import AttentionState
+from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
+from specguide.layers.latent_attention import LatentAttention
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
@@ -240,7 +241,9 @@ class MtpHead:
     ) -> None:
         """Store the keys and values that `forward` would, and compute nothing else."""
         _, normed, state = self._enter(input_ids, features, context, cache)
-        self.layer.attention.store(normed, state)
+        attention = self.layer.attention
+        assert isinstance(attention, Attention | LatentAttention)  # it has keys
+        attention.store(normed, state)
 
     def _enter(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache

@@ -29,6 +29,8 @@ MULTIMODAL = frozenset(
         "Qwen2VL",
         "Qwen2_5_VL",
         "Qwen3VL",
+        "Qwen3_5",
+        "Qwen3_5Moe",
         "SmolVLM",
         "VipLlava",
     )
@@ -39,6 +41,8 @@ _WITH_THREE_POSITIONS = {
     "qwen2_vl_text": "Qwen2ForCausalLM",
     "qwen2_5_vl_text": "Qwen2ForCausalLM",
     "qwen3_vl_text": "Qwen3ForCausalLM",
+    "qwen3_5_text": "Qwen3_5ForCausalLM",
+    "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
 }
 """Text models whose rope has three positions (time, height, width), which are equal in text, and
 the architecture to which each is then equivalent."""

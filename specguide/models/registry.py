@@ -33,6 +33,7 @@ from specguide.models.olmoe import OLMOE
 from specguide.models.phi3 import PHI3
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
+from specguide.models.qwen3_5 import QWEN3_5, QWEN3_5_MOE, QWEN3_NEXT
 from specguide.models.qwen3_moe import QWEN3_MOE
 from specguide.models.smollm3 import SMOLLM3
 
@@ -43,6 +44,9 @@ _FAMILIES: tuple[Family[Any], ...] = (
     QWEN2,
     QWEN3,
     QWEN3_MOE,
+    QWEN3_NEXT,
+    QWEN3_5,
+    QWEN3_5_MOE,
     GEMMA3,
     GPT_OSS,
     PHI3,

@@ -64,9 +64,12 @@ def windows_of(layer_types: list[str], window: int | None) -> Windows:
     return tuple(window if kind == _SLIDING else None for kind in layer_types)
 
 
-def read_layer_types(fields: Mapping[str, Any], num_layers: int | None = None) -> list[str] | None:
-    """The stated `layer_types`, each "full_attention" or "sliding_attention"; None if not stated.
-    Raises CheckpointError.
+def read_layer_types(
+    fields: Mapping[str, Any],
+    num_layers: int | None = None,
+    known: tuple[str, str] = (_FULL, _SLIDING),
+) -> list[str] | None:
+    """The stated `layer_types`, each one of `known`; None if not stated. Raises CheckpointError.
 
     num_layers: required number of entries; None: one or more
     """
@@ -77,12 +80,11 @@ def read_layer_types(fields: Mapping[str, Any], num_layers: int | None = None) -
         not isinstance(kinds, list)
         or not kinds
         or num_layers not in (None, len(kinds))
-        or not all(kind in (_FULL, _SLIDING) for kind in kinds)
+        or not all(kind in known for kind in kinds)
     ):
         layers = "each layer" if num_layers is None else f"each of the {num_layers} layers"
         raise CheckpointError(
-            f"'layer_types' must be 'full_attention' or 'sliding_attention' for {layers}, found "
-            f"{shown(kinds)}"
+            f"'layer_types' must be {known[0]!r} or {known[1]!r} for {layers}, found {shown(kinds)}"
         )
     return kinds
 

@@ -96,7 +96,7 @@ class BlockTables:
         """Publish the full pages of its first `num_tokens`, whose keys are final, or will be when
         the planned iterations have run."""
         keys = self._keys[sequence]
-        if num_tokens < (len(keys) + 1) * self._page_size:
+        if not self._pages.is_shared or num_tokens < (len(keys) + 1) * self._page_size:
             return
         table = self._tables[sequence]
         for key in self._keys_from(sequence, keys, num_tokens):
@@ -133,6 +133,8 @@ class BlockTables:
 
     def _prefix_keys(self, sequence: SequenceState) -> Iterator[bytes]:
         """Page keys of the pages that it may share; kept in the sequence once they are computed."""
+        if not self._pages.is_shared:
+            return
         keys = sequence.prefix_keys
         num_pages = min(sequence.num_reusable, sequence.num_tokens - 1) // self._page_size
         yield from islice(keys, num_pages)

@@ -41,6 +41,7 @@ class SlotSizes:
     vocab_size: width of the logits
     layout:     the drafts that there may be
     has_adapters: requests may choose a LoRA adapter
+    has_states: the target keeps a state for each slot
     """
 
     num_slots: int
@@ -49,6 +50,7 @@ class SlotSizes:
     vocab_size: int
     layout: DraftLayout
     has_adapters: bool = False
+    has_states: bool = False
 
 
 class SlotTable:

@@ -17,6 +17,7 @@ from specguide.kernels.attention import (
     AttentionMask,
     ForwardContext,
     OutputRows,
+    StateRows,
     TreeMask,
 )
 from specguide.slots import Slots, SlotTable
@@ -124,6 +125,7 @@ def prefill_input(
         page_size=table.sizes.page_size,
         attention=table.attention,
         adapter_ids=_adapters_of_prompts(table, plan),
+        states=_states_of_prompts(table, plan),
     )
     return ForwardInput(
         slots=plan.slots,
@@ -196,6 +198,7 @@ def _placed_input(
         attention=table.attention,
         mask=mask,
         adapter_ids=_adapters_of_nodes(table, slots, num_own),
+        states=_states_of_nodes(table, slots, position_ids.view(shape)[:, 0]),
     )
     return ForwardInput(
         slots=slots,
@@ -223,6 +226,23 @@ def _adapters_of_nodes(table: SlotTable, slots: Slots, num_nodes: int) -> Tensor
     if not table.sizes.has_adapters:
         return None
     return table.adapter_ids[slots].repeat_interleave(num_nodes)
+
+
+def _states_of_prompts(table: SlotTable, plan: PrefillPlan) -> StateRows | None:
+    """The slots whose states a prefill extends; None where there are no states. The last token of
+    each request stays open: it is computed again if its row is late."""
+    if not table.sizes.has_states:
+        return None
+    return StateRows(plan.slots, plan.ends - plan.bounds.diff(), num_open=1)
+
+
+def _states_of_nodes(table: SlotTable, slots: Slots, starts: Tensor) -> StateRows | None:
+    """The slots whose states nodes read; None where there are no states. Slots that do not decode
+    are left alone, because the chunk of a prompt may extend their states in the same pass."""
+    if not table.sizes.has_states:
+        return None
+    rows = torch.where(table.active[slots], table.ids[slots], -1)
+    return StateRows(rows, starts, num_open=None)
 
 
 @cache

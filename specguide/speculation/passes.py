@@ -176,6 +176,8 @@ class ForwardPasses:
         """Move the target's keys of accepted nodes, int64 [B, D], of the inputs' trees; see
         `cache.move_keys`."""
         move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
+        if self._cache.states is not None:
+            self._cache.states.accept(self._state.ids[inputs.slots], nodes)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

@@ -10,6 +10,7 @@ from random_models import (
     DEEPSEEK2,
     DEEPSEEK3,
     DEEPSEEK3_SETTINGS,
+    EXPERTS,
     GEMMA3,
     GLM,
     GLM4,
@@ -20,6 +21,8 @@ from random_models import (
     GRANITE,
     GRANITE_HYBRID,
     LATENT_SETTINGS,
+    LINEAR_EXPERTS,
+    LINEAR_SETTINGS,
     MINIMAX_M2,
     MINISTRAL,
     MINISTRAL3,
@@ -31,7 +34,9 @@ from random_models import (
     PHI3,
     QWEN2,
     QWEN3,
+    QWEN3_5,
     QWEN3_MOE,
+    QWEN3_NEXT,
     SMOLLM3,
 )
 
@@ -50,6 +55,9 @@ _GLM = {
     },
 }
 _BYTES = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
+_LINEAR = {"pad_token_id": None, "bos_token_id": None}
+_WIDE = {"initializer_range": 1.0}
+"""So wide that outputs repeat themselves, and drafts of earlier text are accepted."""
 _WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
 _FOUR_LAYERS = {"num_hidden_layers": 4, "pad_token_id": None}
 """Fields of a model of four layers, of which the last differs from the rest."""
@@ -124,6 +132,8 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         *QWEN3_MOE,
         {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     ),
+    "qwen3.5": (*QWEN3_5, {**_LINEAR, **LINEAR_SETTINGS, **_WIDE}),
+    "qwen3-next": (*QWEN3_NEXT, {**_LINEAR, **LINEAR_EXPERTS, **EXPERTS, **_WIDE}),
     "olmoe": (*OLMOE, {"pad_token_id": None, "num_experts": 6, "num_experts_per_tok": 2}),
     "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
     "glm4-moe": (*GLM4_MOE, {**GLM4_MOE_SETTINGS, "head_dim": 16}),

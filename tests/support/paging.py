@@ -4,13 +4,20 @@ the cache."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from specguide.cache import KeyShape, KVCache
+from specguide.cache import KeyShape, KVCache, SlotStates
 from specguide.drafts.tree import DraftTree
-from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention, TreeMask
+from specguide.kernels.attention import (
+    CAUSAL,
+    ForwardContext,
+    StateRows,
+    TorchAttention,
+    TreeMask,
+)
 from specguide.models import ModelConfig
 
 PAGE_SIZE = 4
@@ -82,11 +89,23 @@ class Sequences:
     def cache(self, config: ModelConfig, dtype: torch.dtype = torch.float32) -> KVCache:
         """A cache for all sequences, full of numbers that must not be read."""
         has_values = config.latent is None
-        keys = KeyShape(config.num_layers, config.num_kv_heads, config.head_dim, has_values)
+        num_layers = len(config.key_layers(range(config.num_layers)))
+        keys = KeyShape(num_layers, config.num_kv_heads, config.head_dim, has_values)
         cache = KVCache.allocate(keys, self.num_pages, PAGE_SIZE, dtype, "cpu")
         for tensor in (*cache.keys, *cache.values):
             tensor.fill_(1e3)
-        return cache
+        return replace(cache, states=self._states(config, dtype))
+
+    def _states(self, config: ModelConfig, dtype: torch.dtype) -> SlotStates | None:
+        """States full of numbers that must not be read; None for a model without."""
+        if config.linear is None:
+            return None
+        shape = config.linear.state(len(config.linear_layers))
+        num_slots = len(self.lengths)
+        states = SlotStates.allocate(shape, num_slots, 2 * PAGE_SIZE, dtype, "cpu")
+        for tensor in (tensor for layer in states.layers for tensor in layer):
+            tensor.fill_(1e3)
+        return states
 
     def extend(self, counts: list[int]) -> ForwardContext:
         """The next `counts[b]` tokens of each sequence."""
@@ -126,4 +145,9 @@ class Sequences:
             page_size=PAGE_SIZE,
             attention=TorchAttention(),
             mask=CAUSAL if tree is None else tree_mask(tree, lens),
+            states=StateRows(
+                torch.arange(len(lens)),
+                torch.tensor(self.lengths),
+                num_open=1 if tree is None else None,
+            ),
         )

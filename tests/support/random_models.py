@@ -25,6 +25,9 @@ MIXTRAL = _family("Mixtral")
 QWEN2 = _family("Qwen2")
 QWEN3 = _family("Qwen3")
 QWEN3_MOE = _family("Qwen3Moe")
+QWEN3_NEXT = _family("Qwen3Next")
+QWEN3_5 = _family("Qwen3_5", "Qwen3_5TextConfig")
+QWEN3_5_MOE = _family("Qwen3_5Moe", "Qwen3_5MoeTextConfig")
 GEMMA3 = _family("Gemma3", "Gemma3TextConfig")
 GPT_OSS = _family("GptOss")
 PHI3 = _family("Phi3")
@@ -118,6 +121,25 @@ LLAMA3_ROPE = {
     "original_max_position_embeddings": 32,
 }
 
+LINEAR_SETTINGS = {
+    "head_dim": 24,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 12,
+    "linear_value_head_dim": 20,
+    "initializer_range": 0.1,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e4,
+        "partial_rotary_factor": 0.25,
+        "mrope_section": [1, 1, 1],
+        "mrope_interleaved": True,
+    },
+}
+
+LINEAR_EXPERTS = {**LINEAR_SETTINGS, "shared_expert_intermediate_size": 36}
+
 YARN_ROPE = {
     "rope_type": "yarn",
     "rope_theta": 1000.0,
@@ -198,6 +220,31 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "attention_bias": True,
             "use_sliding_window": True,
             "sliding_window": 7,
+        },
+    ),
+    "qwen3.5": (QWEN3_5, LINEAR_SETTINGS),
+    "qwen3.5-linear-end": (
+        QWEN3_5,
+        {
+            **LINEAR_SETTINGS,
+            "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+            "linear_num_value_heads": 2,
+            "linear_conv_kernel_dim": 3,
+            "tie_word_embeddings": True,
+            "attention_bias": True,
+        },
+    ),
+    "qwen3.5-moe": (QWEN3_5_MOE, {**LINEAR_EXPERTS, **EXPERTS}),
+    "qwen3-next": (
+        QWEN3_NEXT,
+        {
+            **LINEAR_EXPERTS,
+            **EXPERTS,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e4,
+                "partial_rotary_factor": 0.25,
+            },
         },
     ),
     "mixtral": (MIXTRAL, {"num_local_experts": 5, "num_experts_per_tok": 2}),

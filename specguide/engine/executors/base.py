@@ -29,6 +29,8 @@ class Capabilities:
     guided_drafts: drafts are chosen among the tokens that the grammar allows
     lag:           batches that are launched before the results of an earlier one are read
     piggyback:     how many prompt tokens a decode iteration may carry
+    has_states:    the model keeps a state for each slot, so that no request can go on behind the
+                   keys of another one
     """
 
     vocab_size: int
@@ -38,6 +40,7 @@ class Capabilities:
     guided_drafts: bool
     lag: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
+    has_states: bool = False
 
     def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
         """The limits within which the scheduler must plan."""

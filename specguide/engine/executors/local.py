@@ -104,6 +104,7 @@ class LocalExecutor:
             guided_drafts=config.guided_drafts,
             lag=config.lag,
             piggyback=step.piggyback_limits,
+            has_states=memory.cache.states is not None,
         )
         return cls(step, grammar, capabilities, config.max_prefill_tokens, memory.caches)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, cache_size
+from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, SlotStates, cache_size
+from specguide.cache.sizing import free_memory, in_words
 from specguide.config.resolved import ResolvedConfig
 from specguide.errors import InvalidParams
 from specguide.kernels.float8 import FLOAT8, has_float8
@@ -48,6 +49,7 @@ class Memory:
         """Allocate it. Raises InvalidParams where the device has too little memory, or does not
         support the cache's dtype."""
         keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
+        states = _states(config, target)
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
         least = target.stage.world.least(size.num_pages, target.device)
@@ -58,6 +60,7 @@ class Memory:
             KVCache.allocate(shape, size.num_pages, config.cache.page_size, dtype, target.device)
             for shape in keys
         )
+        cache = replace(cache, states=states)
         sizes = SlotSizes(
             config.max_batch_size + 1,
             _num_pages(config, config.max_model_len),
@@ -65,6 +68,7 @@ class Memory:
             target.config.vocab_size,
             config.layout,
             has_adapters=bool(config.adapters),
+            has_states=states is not None,
         )
         is_guided = config.guide is not None
         slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)
@@ -72,9 +76,29 @@ class Memory:
 
 
 def _keys_of_target(target: Decoder) -> KeyShape:
-    """The shape of the target's keys, for the layers and heads of this rank."""
-    shape = keys_of(target)
-    return shape._replace(num_layers=len(target.stage.layers(shape.num_layers)))
+    """The shape of the target's keys, for the layers and heads of this rank. A stage without such
+    layers has pages of one, so that all ranks have the same pages."""
+    layers = target.config.key_layers(target.stage.layers(target.config.num_layers))
+    return keys_of(target)._replace(num_layers=max(1, len(layers)))
+
+
+def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
+    """The states of the target's linear attention; None where it has none. Raises InvalidParams
+    where the device has too little memory."""
+    shape = target.state_shape()
+    if shape is None:
+        return None
+    sizes = config.max_batch_size + 1, config.layout.num_nodes, target.dtype
+    num_bytes, free = shape.num_bytes(*sizes), free_memory(target.device)
+    if num_bytes > free:
+        raise InvalidParams(
+            f"the states of linear attention need {in_words(num_bytes)} for max_batch_size "
+            f"{config.max_batch_size}, but only {in_words(free)} of memory are free: lower "
+            "max_batch_size",
+            param="max_batch_size",
+        )
+    _LOGGER.info("states of linear attention: %s", in_words(num_bytes))
+    return SlotStates.allocate(shape, *sizes, target.device)
 
 
 def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:

@@ -9,13 +9,21 @@ that does not answer only costs time.
 from specguide.engine.kv_transfer.base import EngineSide, NoTransfer, Transfer
 from specguide.engine.kv_transfer.decode_side import DecodeSide
 from specguide.engine.kv_transfer.prefill_side import PrefillSide
+from specguide.errors import InvalidParams
 
 __all__ = ["EngineSide", "NoTransfer", "Transfer", "load_transfer"]
 
 
 def load_transfer(engine: EngineSide) -> Transfer:
-    """The transfer for the role in an engine's configuration. Raises as `Link` does."""
+    """The transfer for the role in an engine's configuration. Raises as `Link` does, and
+    InvalidParams for a model whose pages are not all that it remembers."""
     role = engine.config.transfer.role
     if role == "both":
         return NoTransfer()
+    if any(cache.states is not None for cache in engine.caches):
+        raise InvalidParams(
+            f"role {role!r} is not supported for a model with linear attention, whose states are "
+            "not sent: leave role out",
+            param="role",
+        )
     return PrefillSide(engine) if role == "prefill" else DecodeSide(engine)

@@ -19,6 +19,7 @@ from specguide.kernels.attention.interface import (
     ForwardContext,
     OutputRows,
     PassContext,
+    StateRows,
     TreeMask,
 )
 from specguide.kernels.attention.joined import JoinedContext
@@ -54,6 +55,7 @@ __all__ = [
     "JoinedContext",
     "OutputRows",
     "PassContext",
+    "StateRows",
     "TorchAttention",
     "TreeMask",
     "attention_backend",

@@ -103,6 +103,23 @@ class TreeMask:
         return mask, self.position_ids.contiguous(), self.position_ids.shape[1]
 
 
+class StateRows(NamedTuple):
+    """The slots of a pass whose model keeps a state for each slot. B sequences.
+
+    slots:    int64 [B], -1 for a sequence whose state is neither read nor written
+    starts:   int64 [B], position of each sequence's first token; behind 0 the state is empty
+    num_open: how many of a sequence's last tokens may still be rejected; None: all
+    """
+
+    slots: Tensor
+    starts: Tensor
+    num_open: int | None
+
+    def select(self, sequences: slice) -> StateRows:
+        """The rows of some sequences."""
+        return self._replace(slots=self.slots[sequences], starts=self.starts[sequences])
+
+
 @dataclass(frozen=True, eq=False)
 class ForwardContext:
     """The tokens of one forward pass: their positions, their sequences and where their keys and
@@ -122,6 +139,7 @@ class ForwardContext:
     mask:            which keys each token sees; a tree mask requires that every sequence has Q =
                      max_query_len tokens
     adapter_ids:     int32 [T], the LoRA adapter of each token, 0 for none; None: no token has one
+    states:          the slots of the sequences; None: the model keeps no states of slots
     """
 
     position_ids: Tensor
@@ -134,6 +152,12 @@ class ForwardContext:
     attention: AttentionBackend
     mask: AttentionMask = CAUSAL
     adapter_ids: Tensor | None = None
+    states: StateRows | None = None
+
+    @cached_property
+    def parts(self) -> list[tuple[slice, ForwardContext]]:
+        """See PassContext."""
+        return [(slice(0, len(self.position_ids)), self)]
 
     @cached_property
     def plan(self) -> AttentionPlan:
@@ -201,6 +225,10 @@ class PassContext(Protocol):
 
     @property
     def adapter_ids(self) -> Tensor | None: ...
+
+    @property
+    def parts(self) -> list[tuple[slice, ForwardContext]]:
+        """The tokens that are planned together, in order, each with its context."""
 
     @property
     def plan(self) -> AttentionPlan: ...

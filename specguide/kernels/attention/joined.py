@@ -42,6 +42,13 @@ class JoinedContext:
         return None if first is None or second is None else torch.cat([first, second])
 
     @cached_property
+    def parts(self) -> list[tuple[slice, ForwardContext]]:
+        """See PassContext."""
+        num_first = len(self.first.position_ids)
+        num_tokens = num_first + len(self.second.position_ids)
+        return [(slice(0, num_first), self.first), (slice(num_first, num_tokens), self.second)]
+
+    @cached_property
     def plan(self) -> AttentionPlan:
         """The plan of both parts."""
         second, first = self.first.attention.pair(self.second, self.first)

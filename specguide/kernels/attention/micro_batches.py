@@ -54,4 +54,5 @@ def _part(context: ForwardContext, seqs: slice, tokens: slice) -> ForwardContext
         seq_lens=context.seq_lens[seqs],
         mask=context.mask.select(seqs),
         adapter_ids=None if context.adapter_ids is None else context.adapter_ids[tokens],
+        states=None if context.states is None else context.states.select(seqs),
     )

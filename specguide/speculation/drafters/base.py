@@ -52,7 +52,8 @@ def keys_of(model: CutModel) -> KeyShape:
     """The shape of the keys that a model stores for each token."""
     config = model.config
     num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
-    return KeyShape(config.num_layers, num_kv_heads, config.head_dim, config.latent is None)
+    num_layers = len(config.key_layers(range(config.num_layers)))
+    return KeyShape(num_layers, num_kv_heads, config.head_dim, config.latent is None)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,13 @@ def _load_small_model(
 ) -> Decoder:
     """Load a small model of any dense family. It reads and proposes the target's token ids, so
     equal ids must be equal tokens."""
-    num_positions = read_config(folder).max_position_embeddings
+    config = read_config(folder)
+    if config.linear is not None:
+        raise CheckpointError(
+            f"{folder}: a model with linear attention ({config.architecture}) cannot be a draft "
+            "model: take one whose layers all store keys"
+        )
+    num_positions = config.max_position_embeddings
     if num_positions < target.max_positions:
         raise CheckpointError(
             f"{folder}: the draft model has {num_positions} positions and the engine serves "
