@@ -1,4 +1,4 @@
-"""Owns MtpHead: a multi-token-prediction head in the format of MiMo-7B or of DeepSeek."""
+"""Owns MtpHead: a multi-token-prediction head in the format of MiMo-7B, DeepSeek or Qwen3-Next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
-from specguide.inputs.json_fields import check_model_folder, naming, positive_int, read_json
+from specguide.inputs.json_fields import (
+    check_model_folder,
+    mapping,
+    naming,
+    positive_int,
+    read_json,
+)
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
@@ -25,10 +31,12 @@ from specguide.layers.quantization import UNQUANTIZED, ProjectionInput
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.left_aside import MTP_PREFIX
+from specguide.models.multimodal import MULTIMODAL
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_weights, load_weights, stored_names, weight_files
 
 _MODULE = f"{MTP_PREFIX}0."
+_NUM_MODULES = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 
 
 @dataclass(frozen=True)
@@ -37,9 +45,10 @@ class MtpLayout:
 
     prefix:            prefix of the names of its tensors
     token_norm … final_norm: its names for the head's parts
+    layer:             its name for the layer, "" or ending with a dot
     is_token_first:    the embedding comes before the hidden state in the input
-    continues_normed:  a step reads the previous step's output after its final norm, and the
-                       target's hidden state before its final norm; otherwise the other way around
+    reads_normed:      the first step reads the target's hidden state after its final norm
+    continues_normed:  a step reads the previous step's output after its final norm
     shared:            copies of the target's embeddings and output matrix, which are ignored
     is_input_plain:    input_proj is not quantized, whatever the layer is: so DeepSeek-V3's, whose
                        configuration does not say it
@@ -50,7 +59,9 @@ class MtpLayout:
     hidden_norm: str = "hidden_layernorm"
     input_proj: str = "input_proj"
     final_norm: str = "final_layernorm"
+    layer: str = ""
     is_token_first: bool = False
+    reads_normed: bool = False
     continues_normed: bool = True
     shared: tuple[str, ...] = ()
     is_input_plain: bool = False
@@ -67,6 +78,8 @@ class MtpLayout:
         CheckpointError."""
         if any(name.startswith(_MODULE) for name in names):
             return MIMO
+        if any(name.startswith(f"{QWEN.prefix}{QWEN.input_proj}.") for name in names):
+            return QWEN
         behind = f"model.layers.{num_layers}."
         if any(name.startswith(f"{behind}eh_proj.") for name in names):
             return cls(
@@ -76,6 +89,7 @@ class MtpLayout:
                 input_proj="eh_proj",
                 final_norm="shared_head.norm",
                 is_token_first=True,
+                reads_normed=True,
                 continues_normed=False,
                 shared=(f"{behind}embed_tokens.", f"{behind}shared_head.head."),
             )
@@ -94,6 +108,16 @@ class MtpLayout:
 
 
 MIMO = MtpLayout(_MODULE)
+QWEN = MtpLayout(
+    "mtp.",
+    token_norm="pre_fc_norm_embedding",
+    hidden_norm="pre_fc_norm_hidden",
+    input_proj="fc",
+    final_norm="norm",
+    layer="layers.0.",
+    is_token_first=True,
+    reads_normed=True,
+)
 
 
 class MtpHead:
@@ -110,9 +134,10 @@ class MtpHead:
     one before its final norm. This single module drafts all K tokens: from the second step on it
     reads its own output, after final_layernorm, as in vLLM. In DeepSeek's style (`MtpLayout`) the
     target's hidden state is the one after its final norm, and a step reads the previous step's
-    output before it, as in vLLM (`deepseek_mtp`). vLLM also zeroes the embedding that is read at
-    position 0, which is left over from another alignment of tokens and hidden states; here it is
-    kept, as in the model code.
+    output before it, as in vLLM (`deepseek_mtp`). In Qwen3-Next's and Qwen3.5's both are read after
+    the norm (`qwen3_next_mtp`), and the layer has grouped-query attention. vLLM also zeroes the
+    embedding that is read at position 0, which is left over from another alignment of tokens and
+    hidden states; here it is kept, as in the model code.
 
     config:        the layer's shape; num_layers is 1
     aux_layers:    the aux layers to ask for in the target's `forward`
@@ -156,6 +181,7 @@ class MtpHead:
             of_input, 2 * hidden_size, {layout.input_proj: hidden_size}
         )
         layer = partial(FAMILIES[config.architecture].build_layer, self.config, 0)
+        place = replace(place, prefix=place.prefix + layout.layer)
         place = replace(place, ranks=target.ranks).cut_where_possible(layer)
         self.layer = layer(place)
         self.ranks = place.ranks
@@ -170,10 +196,10 @@ class MtpHead:
         """Load from the target's own folder, or from one that contains only the head: config.json
         and safetensors.
 
-        The head's tensors are those under `model.mtp_layers.0.`, or those of the layer behind the
-        target's last one if it has `eh_proj`; others are ignored. Raises CheckpointError that names
-        what is wrong or does not fit the target and, if the folder contains only the head, for an
-        unknown field; InvalidParams for an unknown quantization.
+        The head's tensors are those under `model.mtp_layers.0.` or `mtp.`, or those of the layer
+        behind the target's last one if it has `eh_proj`; others are ignored. Raises CheckpointError
+        that names what is wrong or does not fit the target and, if the folder contains only the
+        head, for an unknown field; InvalidParams for an unknown quantization.
 
         quantization: one of ONLINE: how the weights are quantized while they are read
         """
@@ -205,14 +231,15 @@ class MtpHead:
             _layout(fields, stored_names(weight_files(folder)))
         except CheckpointError:
             return False
-        return any(name in FAMILIES for name in map(str, fields.get("architectures") or ()))
+        known = FAMILIES.keys() | MULTIMODAL
+        return any(name in known for name in map(str, fields.get("architectures") or ()))
 
     def fuse(self, aux_hidden_states: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm [T, hidden] → features [T,
         hidden]: unchanged, or after that norm."""
-        if self.layout.continues_normed:
-            return aux_hidden_states
-        return self.target_norm(aux_hidden_states)
+        if self.layout.reads_normed:
+            return self.target_norm(aux_hidden_states)
+        return aux_hidden_states
 
     def forward(
         self,
@@ -276,11 +303,13 @@ class MtpHead:
 def _layout(fields: Mapping[str, Any], names: Collection[str]) -> MtpLayout:
     """The layout of the head in a folder. Raises CheckpointError unless it has exactly one
     module."""
-    num_modules = positive_int(fields, "num_nextn_predict_layers", 1)
+    fields = mapping(fields, "text_config") or fields
+    name = next((name for name in _NUM_MODULES if fields.get(name) is not None), _NUM_MODULES[0])
+    num_modules = positive_int(fields, name, 1)
     layout = MtpLayout.of(names, positive_int(fields, "num_hidden_layers"))
     if num_modules > 1:
         raise CheckpointError(
-            f"'num_nextn_predict_layers' is {num_modules}, and only one module, which drafts every "
+            f"'{name}' is {num_modules}, and only one module, which drafts every "
             f"token, is supported; put the tensors '{layout.prefix}*' into a folder of their own, "
             "and set it to 1 there"
         )

@@ -29,7 +29,15 @@ from specguide.models.windows import read_layer_types
 _LINEAR, _FULL = "linear_attention", "full_attention"
 _HEADS = ("linear_num_key_heads", "linear_num_value_heads")
 _DIMS = ("linear_key_head_dim", "linear_value_head_dim")
-_FIELDS = (*_HEADS, *_DIMS, "linear_conv_kernel_dim", "full_attention_interval")
+_FIELDS = (
+    *(*_HEADS, *_DIMS, "linear_conv_kernel_dim", "full_attention_interval"),
+    "mtp_num_hidden_layers",
+)
+_NEUTRAL = {
+    "attn_output_gate": (None, True),
+    "mamba_ssm_dtype": (None, "float32"),
+    "mtp_use_dedicated_embeddings": (None, False),
+}
 _EXPERTS_FIELDS = (*EXPERT_FIELDS, "moe_intermediate_size", "shared_expert_intermediate_size")
 _LONGEST_CONVOLUTION = 16
 
@@ -155,11 +163,11 @@ def _with_experts(
         reader,
         build_layer,
         fields=fields,
-        neutral={"mlp_only_layers": (None, []), "decoder_sparse_step": (None, 1)},
+        neutral={**_NEUTRAL, "mlp_only_layers": (None, []), "decoder_sparse_step": (None, 1)},
     )
 
 
-QWEN3_5 = Family(("Qwen3_5ForCausalLM",), read, dense.build_layer, fields=_FIELDS)
+QWEN3_5 = Family(("Qwen3_5ForCausalLM",), read, dense.build_layer, fields=_FIELDS, neutral=_NEUTRAL)
 QWEN3_5_MOE = _with_experts("Qwen3_5MoeForCausalLM", 256, 8)
 QWEN3_NEXT = _with_experts(
     "Qwen3NextForCausalLM", 512, 10, ("norm_topk_prob",), is_by_key_head=True

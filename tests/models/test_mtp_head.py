@@ -14,6 +14,8 @@ from mtp_heads import (
     PREFIX,
     Weights,
     in_deepseeks_style,
+    in_qwens_style,
+    of_head_alone,
     random_mtp,
     save_head,
     save_mimo,
@@ -22,11 +24,16 @@ from paging import Sequences
 from random_models import (
     DEEPSEEK3,
     DEEPSEEK3_SETTINGS,
+    EXPERTS,
     GLM4_MOE,
     GLM4_MOE_LITE,
     GLM4_MOE_SETTINGS,
     LATENT_SETTINGS,
+    LINEAR_EXPERTS,
+    LINEAR_SETTINGS,
     NO_PAD,
+    QWEN3_5,
+    QWEN3_NEXT,
     random_model,
 )
 from safetensors.torch import load_file
@@ -62,10 +69,11 @@ class SlowHead:
         embeddings: Tensor,
         *,
         is_deepseek: bool = False,
+        is_qwen: bool = False,
         model: Any = None,
     ) -> None:
         """model: whose last layer the head has; None: a Qwen2 with that of `weights`"""
-        self.is_deepseek = is_deepseek
+        self.is_deepseek, self.is_qwen = is_deepseek, is_qwen
         self.weights, self.embeddings = (
             {name.removeprefix(PREFIX): weights[name] for name in weights},
             embeddings,
@@ -83,7 +91,9 @@ class SlowHead:
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         return (
-            x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * self.weights[f"{name}.weight"]
+            x
+            / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+            * (self.weights[f"{name}.weight"] + self.is_qwen)
         )
 
     def forward(self, input_ids: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,7 +102,7 @@ class SlowHead:
             self.norm("hidden_layernorm", features),
             self.norm("token_layernorm", self.embeddings[input_ids]),
         )
-        x = torch.cat(halves[::-1] if self.is_deepseek else halves, dim=-1)
+        x = torch.cat(halves[::-1] if self.is_deepseek or self.is_qwen else halves, dim=-1)
         x = (x @ self.weights["input_proj.weight"].T)[None]
         positions = torch.arange(x.shape[1])[None]
         out = self.model.layers[-1](
@@ -120,7 +130,7 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
         context = sequences.extend([end - start])
         hidden, last = target.forward(ids[start:end], context, caches[0], head.aux_layers)
         torch.testing.assert_close(target.norm(last), hidden, atol=1e-5, rtol=1e-5)
-        fused.append(hidden if slow.is_deepseek else last)
+        fused.append(hidden if slow.is_deepseek or slow.is_qwen else last)
         drafted, normed = head.forward(
             ids[start + 1 : end + 1], head.fuse(last), context, caches[1]
         )
@@ -185,16 +195,34 @@ def test_a_head_with_experts(family: Any, own: dict[str, Any], tmp_path: Path) -
     config = json.loads((tmp_path / "config.json").read_text()) | {"num_hidden_layers": 3}
     config.pop("mlp_layer_types", None)
     sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
-    others = {
-        name: tensor
-        for name, tensor in random_mtp(CONFIG | sizes, seed=7).items()
-        if name.removeprefix(PREFIX).split(".")[0]
-        in ("input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm")
-    }
+    others = of_head_alone(random_mtp(CONFIG | sizes, seed=7))
     stored = load_file(tmp_path / "model.safetensors") | in_deepseeks_style(others, 3)
     save_head(tmp_path, config, stored)
     target = Decoder.load(tmp_path)
     slow = SlowHead(others, target.embedding.weight, is_deepseek=True, model=model.model)
+    check_drafting(MtpHead.load(tmp_path, target), slow, target)
+
+
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [(QWEN3_5, LINEAR_SETTINGS), (QWEN3_NEXT, LINEAR_EXPERTS | EXPERTS)],
+    ids=["Qwen3.5", "Qwen3-Next"],
+)
+def test_a_head_beside_linear_attention(family: Any, own: dict[str, Any], tmp_path: Path) -> None:
+    """Its layer has grouped-query attention, whatever kind the last one of the target has."""
+    kinds = ["full_attention", "linear_attention", "full_attention"]
+    shape = {"attn_implementation": "sdpa", "layer_types": kinds, "vocab_size": 90}
+    model = random_model(family, **{**own, **shape})
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"num_hidden_layers": 2, "layer_types": kinds[:2], "mtp_num_hidden_layers": 1}
+    sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
+    others = of_head_alone(random_mtp(CONFIG | sizes, seed=7))
+    stored = load_file(tmp_path / "model.safetensors")
+    save_head(tmp_path, config, in_qwens_style(stored, 2) | in_qwens_style(others, 2))
+    target = Decoder.load(tmp_path)
+    slow = SlowHead(others, target.embedding.weight, is_qwen=True, model=model.model)
+    assert MtpHead.is_in(tmp_path)
     check_drafting(MtpHead.load(tmp_path, target), slow, target)
 
 

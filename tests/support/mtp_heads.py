@@ -89,6 +89,34 @@ def in_deepseeks_style(weights: Weights, num_layers: int) -> Weights:
     return found
 
 
+_QWEN = {
+    "token_layernorm": "pre_fc_norm_embedding",
+    "hidden_layernorm": "pre_fc_norm_hidden",
+    "input_proj": "fc",
+    "final_layernorm": "norm",
+}
+
+
+def of_head_alone(weights: Weights) -> Weights:
+    """Those that are not of its layer."""
+    return {
+        name: tensor
+        for name, tensor in weights.items()
+        if name.removeprefix(PREFIX).rpartition(".")[0] in _QWEN
+    }
+
+
+def in_qwens_style(weights: Weights, num_layers: int) -> Weights:
+    """The same tensors as Qwen3-Next has them; those of a target's layer behind its first
+    `num_layers` become those of the head's layer."""
+    found = {}
+    for name, tensor in weights.items():
+        stem, _, kind = name.removeprefix(PREFIX).rpartition(".")
+        behind = name.replace(f"model.layers.{num_layers}.", "mtp.layers.0.")
+        found[f"mtp.{_QWEN[stem]}.{kind}" if stem in _QWEN else behind] = tensor
+    return found
+
+
 def save_mimo(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
     """A random target with the head in the same files, as MiMo-7B is published."""
     torch.manual_seed(0)

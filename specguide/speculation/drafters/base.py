@@ -49,11 +49,12 @@ class CutModel(Protocol):
 
 
 def keys_of(model: CutModel) -> KeyShape:
-    """The shape of the keys that a model stores for each token."""
+    """The shape of the keys that a model stores for each token; a model that stores none has pages
+    of one layer."""
     config = model.config
     num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
     num_layers = len(config.key_layers(range(config.num_layers)))
-    return KeyShape(num_layers, num_kv_heads, config.head_dim, config.latent is None)
+    return KeyShape(max(1, num_layers), num_kv_heads, config.head_dim, config.latent is None)
 
 
 @dataclass(frozen=True)
