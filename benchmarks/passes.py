@@ -19,7 +19,7 @@ kernels that also sum over ranks that share memory, which wait for nobody here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from benchmarks.models.by_name import MODELS
 from benchmarks.models.llama_8b import RandomModels
 from specguide.cache import KVCache
 from specguide.kernels import Peers
-from specguide.kernels.attention import ForwardContext, attention_backend
+from specguide.kernels.attention import ForwardContext, StateRows, attention_backend
 from specguide.kernels.peers import peers_num_bytes
 from specguide.layers.lora import NO_LORA, Lora, LoraForm
 from specguide.models import Decoder
@@ -118,7 +118,17 @@ class Pass:
                 if num_adapters
                 else None
             ),
+            states=StateRows(
+                torch.arange(count, device=device),
+                torch.full((count,), before, device=device),
+                self._num_open,
+            ),
         )
+
+    @property
+    def _num_open(self) -> int:
+        """Tokens of a sequence that may be rejected: all that are verified, one of a prompt."""
+        return self.num_tokens if self.num_tokens <= MOST_DECODED else 1
 
     def call_of(
         self, decoder: Decoder, cache_dtype: torch.dtype, num_adapters: int = 0
@@ -127,6 +137,7 @@ class Pass:
         device = decoder.device
         num_pages = self.num_sequences * self.num_pages_each
         cache = KVCache.allocate(keys_of(decoder), num_pages, PAGE_SIZE, cache_dtype, device)
+        cache = replace(cache, states=decoder.new_states(self.num_sequences, self._num_open))
         count = self.num_sequences * self.num_tokens
         tokens = torch.randint(decoder.config.vocab_size, (count,), device=device)
         last = torch.arange(count, device=device).view(self.num_sequences, -1)[:, -4:].flatten()

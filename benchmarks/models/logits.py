@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.kernels.attention import ForwardContext, attention_backend
+from specguide.kernels.attention import ForwardContext, StateRows, attention_backend
 from specguide.models import Decoder
 from specguide.speculation.drafters import keys_of
 
@@ -23,6 +25,7 @@ def logits_of(
     num_pages = -(-num_tokens // page_size)
     cache_dtype = cache_dtype or decoder.dtype
     cache = KVCache.allocate(keys_of(decoder), num_pages, page_size, cache_dtype, device)
+    cache = replace(cache, states=decoder.new_states(num_slots=1, num_open=1))
     positions = torch.arange(num_tokens, device=device)
     context = ForwardContext(
         position_ids=positions,
@@ -33,6 +36,7 @@ def logits_of(
         max_query_len=num_tokens,
         page_size=page_size,
         attention=attention_backend(device),
+        states=StateRows(positions[:1], positions[:1], num_open=1),
     )
     with torch.inference_mode():
         hidden, _ = decoder.forward(torch.tensor(token_ids, device=device), context, cache)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.cache import KVCache
+from specguide.cache import KVCache, SlotStates
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare, StateShape
@@ -253,6 +253,13 @@ class Decoder:
             else:
                 angles, scales = rotary[rope]
                 yield AttentionState(context, angles, *next(keys), scales)
+
+    def new_states(self, num_slots: int, num_open: int) -> SlotStates | None:
+        """Memory for what its layers remember of slots, see SlotStates; None: nothing."""
+        shape = self.state_shape()
+        if shape is None:
+            return None
+        return SlotStates.allocate(shape, num_slots, num_open, self.dtype, self.device)
 
     def state_shape(self) -> StateShape | None:
         """What the layers of this stage remember of each slot on this rank; None: nothing."""

@@ -16,10 +16,12 @@ from random_models import (
     GPT_OSS,
     GPT_OSS_SETTINGS,
     LATENT_IN_GROUPS,
+    LINEAR_SETTINGS,
     MINIMAX_M2,
     MIXTRAL,
     NO_PAD,
     OLMOE,
+    QWEN3_5_MOE,
     QWEN3_MOE,
     random_model,
     tokens,
@@ -99,7 +101,7 @@ def in_rows(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 NOT_ROUNDED = [
     f"model.layers.{layer}.{name}"
     for layer in range(3)
-    for name in ("self_attn", "mlp.shared_experts")
+    for name in ("self_attn", "linear_attn", "mlp.shared_experts", "mlp.shared_expert")
 ]
 FP8 = {
     "blocks": (
@@ -117,7 +119,11 @@ FP8 = {
         {
             "quant_method": "compressed-tensors",
             "format": "float-quantized",
-            "ignore": ["re:.*(self_attn|shared_experts).*", "re:.*(mlp|moe).gate$", "lm_head"],
+            "ignore": [
+                "re:.*(attn|shared_experts?|shared_expert_gate).*",
+                "re:.*(mlp|moe).gate$",
+                "lm_head",
+            ],
             "config_groups": {
                 "group_0": {
                     "targets": ["Linear"],
@@ -147,6 +153,16 @@ DEEPSEEK_SIZES = {
 }
 MIXTURES = {
     "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
+    "qwen3.5-moe": (
+        QWEN3_5_MOE,
+        {
+            **LINEAR_SETTINGS,
+            **SIZES,
+            "num_experts": 3,
+            "moe_intermediate_size": 256,
+            "shared_expert_intermediate_size": 256,
+        },
+    ),
     "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
     "olmoe": (OLMOE, {**NO_PAD, "hidden_size": 128, **SHARED, "intermediate_size": 256}),
     "glm4-moe": (

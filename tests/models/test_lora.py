@@ -31,6 +31,7 @@ from specguide.parallel import ONE_RANK, Ranks
 FAMILIES = (
     *("llama-tied", "llama-biases", "qwen3", "gemma3", "phi3", "glm4-0414", "granite4", "olmo3"),
     *("mixtral", "gpt-oss", "glm4-moe", "deepseek2-lite", "deepseek3"),
+    *("qwen3.5-linear-end", "qwen3-next"),
 )
 CUT = ("llama-tied", "qwen3", "gemma3", "phi3", "glm4-0414")
 LENGTHS = [5, 8, 3]

@@ -211,7 +211,7 @@ def _save_config(folder: Path, form: Format) -> None:
 
 def is_converted(name: str) -> bool:
     ends = ("_proj.weight", "_linear.weight", "_with_mqa.weight")
-    return name.endswith(ends) and not name.startswith(IGNORED)
+    return (name.endswith(ends) or ".in_proj_" in name) and not name.startswith(IGNORED)
 
 
 def reference(folder: Path, form: Format) -> nn.Module:

@@ -257,4 +257,4 @@ def is_converted(name: str) -> bool:
         ".w2.weight",
         ".w3.weight",
     )
-    return name.endswith(ends) and not name.startswith(IGNORED)
+    return (name.endswith(ends) or ".in_proj_" in name) and not name.startswith(IGNORED)

@@ -124,7 +124,7 @@ LLAMA3_ROPE = {
 LINEAR_SETTINGS = {
     "head_dim": 24,
     "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
+    "linear_num_value_heads": 8,
     "linear_key_head_dim": 12,
     "linear_value_head_dim": 20,
     "initializer_range": 0.1,
@@ -444,6 +444,7 @@ QUANTIZED = (
     "qwen3",
     "gemma3",
     "phi3",
+    "qwen3.5",
     "glm4",
     "glm4-0414",
     "deepseek3-dense",

@@ -88,8 +88,8 @@ def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
     shape = target.state_shape()
     if shape is None:
         return None
-    sizes = config.max_batch_size + 1, config.layout.num_nodes, target.dtype
-    num_bytes, free = shape.num_bytes(*sizes), free_memory(target.device)
+    sizes = config.max_batch_size + 1, config.layout.num_nodes
+    num_bytes, free = shape.num_bytes(*sizes, target.dtype), free_memory(target.device)
     if num_bytes > free:
         raise InvalidParams(
             f"the states of linear attention need {in_words(num_bytes)} for max_batch_size "
@@ -98,7 +98,7 @@ def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
             param="max_batch_size",
         )
     _LOGGER.info("states of linear attention: %s", in_words(num_bytes))
-    return SlotStates.allocate(shape, *sizes, target.device)
+    return target.new_states(*sizes)
 
 
 def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:

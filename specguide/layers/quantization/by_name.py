@@ -16,8 +16,11 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
-ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
-"""Names of experts' routers, which stay unquantized: there is little to save."""
+SMALL_MAPS = (
+    *("mlp.gate", "block_sparse_moe.gate", "mlp.router", "mlp.shared_expert_gate"),
+    *("linear_attn.in_proj_ba", "linear_attn.in_proj_b", "linear_attn.in_proj_a"),
+)
+"""Names of experts' routers and of gates, which stay unquantized: there is little to save."""
 
 _PATTERN = re.compile(r"re(?:<(?P<within>[^>]*)>)?:(?P<source>.*)", re.DOTALL)
 """`re:` and a pattern; `re<…>:` for a text model inside a larger one, see `within`."""

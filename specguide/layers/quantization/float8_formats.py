@@ -8,7 +8,7 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import mapping, shown
 from specguide.kernels.float8 import BLOCK
-from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList, module_names
+from specguide.layers.quantization.by_name import SMALL_MAPS, ByName, ModuleList, module_names
 from specguide.layers.quantization.compressed_group import Arguments, Group
 from specguide.layers.quantization.float8 import Float8, Stored
 from specguide.layers.quantization.float8_blocks import Float8Blocks
@@ -16,10 +16,10 @@ from specguide.layers.quantization.method import Quantization
 from specguide.layers.quantization.none import UNQUANTIZED
 
 ONLINE = ByName(
-    ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=ROUTERS)
+    ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=SMALL_MAPS)
 )
-"""Rounds an unquantized checkpoint row by row while it is read; the output matrix and the routers
-of experts stay unquantized."""
+"""Rounds an unquantized checkpoint row by row while it is read; the output matrix and small maps
+stay unquantized."""
 
 _BLOCKS = (BLOCK, BLOCK)
 _STORED = {"tensor": Stored.TENSOR, "channel": Stored.CHANNEL}
@@ -106,7 +106,7 @@ def read_fp8(stated: Mapping[str, Any]) -> Quantization:
             f"'weight_block_size' {shown(blocks)} with {scheme} inputs is not supported: only "
             f"{list(_BLOCKS)} with dynamic ones"
         )
-    return ByName(((None, quantization),), ModuleList.of_parts([*ignored, "lm_head", *ROUTERS]))
+    return ByName(((None, quantization),), ModuleList.of_parts([*ignored, "lm_head", *SMALL_MAPS]))
 
 
 def _check_fields(stated: Mapping[str, Any]) -> None:

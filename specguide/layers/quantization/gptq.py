@@ -14,7 +14,7 @@ from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, mapping, positive_int, shown
 from specguide.kernels.int4 import SYMMETRIC_ZERO
 from specguide.layers.destination import Destination, finite
-from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList
+from specguide.layers.quantization.by_name import SMALL_MAPS, ByName, ModuleList
 from specguide.layers.quantization.int4 import (
     Int4,
     Int4Weights,
@@ -38,8 +38,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "adapter": (None, {}),
 }
 """Fields that can change the meaning of the numbers, with the values that do not."""
-_NEVER = (*ROUTERS, "mlp.shared_expert_gate")
-"""Modules that the format leaves unquantized without naming them."""
 _EXCEPT = "-:"
 
 
@@ -143,4 +141,4 @@ def _ignored(stated: Mapping[str, Any]) -> ModuleList:
             )
     patterns = [f"re:{rule.removeprefix(_EXCEPT)}" for rule in rules]
     own = () if flag(stated, "lm_head") else ("lm_head",)
-    return ModuleList.of_parts([*patterns, *own, *_NEVER])
+    return ModuleList.of_parts([*patterns, *own, *SMALL_MAPS])
