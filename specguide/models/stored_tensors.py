@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -122,6 +122,17 @@ class StoredSlice:
             self._read(staging[: len(chunk)], start)
             chunk.copy_(staging[: len(chunk)], non_blocking=True)
             torch.cuda.current_stream(memory.device).record_event().synchronize()
+
+    def rows(self, index: int, start: int, stop: int) -> StoredSlice:
+        """Of three dimensions, rows `start` … `stop` - 1 of matrix `index`."""
+        num_matrices, num_rows, num_columns = self.shape
+        row_bytes = self.num_bytes // (num_matrices * num_rows)
+        return replace(
+            self,
+            offset=self.offset + (index * num_rows + start) * row_bytes,
+            num_bytes=(stop - start) * row_bytes,
+            shape=(stop - start, num_columns),
+        )
 
     def _read(self, memory: Tensor, start: int) -> None:
         """Read the bytes from `start` on, as many as fit into `memory`; other threads run

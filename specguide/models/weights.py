@@ -15,6 +15,7 @@ from specguide.inputs.json_fields import is_file, read_json, shown
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding
 from specguide.models.read_ahead import Load, run_loads
+from specguide.models.stacked_experts import unstacked
 from specguide.models.stored_tensors import StoredTensor, open_weights, read
 
 SINGLE_FILE = "model.safetensors"
@@ -134,11 +135,15 @@ def check_weights(
     Raises CheckpointError that names what is missing, left over, duplicate, or of the wrong shape
     or type.
     """
+
+    def is_known(name: str) -> bool:
+        return rename(name) in destinations
+
     found: dict[str, StoredTensor] = {}
     twice: list[str] = []
     for path in files:
         with open_weights(path) as stored:
-            for name, tensor in stored.items():
+            for name, tensor in unstacked(stored, is_known):
                 twice += [name] if rename(name) in found else []
                 found[rename(name)] = tensor
     if problems := _problems(found, destinations, twice, ignored):
@@ -157,12 +162,16 @@ def load_weights(
     rename: maps the file's names to those of `destinations`
     Raises CheckpointError for values that a destination refuses.
     """
+
+    def is_known(name: str) -> bool:
+        return rename(name) in destinations
+
     with ExitStack() as opened:
         loads = [
             Load(f"{path}: {name}", tensor, destinations[rename(name)])
             for path in files
-            for name, tensor in opened.enter_context(open_weights(path)).items()
-            if rename(name) in destinations
+            for name, tensor in unstacked(opened.enter_context(open_weights(path)), is_known)
+            if is_known(name)
         ]
         run_loads(loads, max(path.stat().st_size for path in files))
 

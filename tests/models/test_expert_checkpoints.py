@@ -187,6 +187,18 @@ MIXTURES = {
 }
 
 
+def test_experts_that_are_stacked(tmp_path: Path) -> None:
+    """As transformers itself has them in memory, and as Qwen3.5 is published."""
+    model = random_model(QWEN3_5_MOE, **MIXTURES["qwen3.5-moe"][1])
+    model.save_pretrained(tmp_path)
+    config, separate = read(tmp_path)
+    stacked = model.state_dict()
+    assert any(name.endswith("experts.gate_up_proj") for name in stacked)
+    assert stacked.keys() != separate.keys()
+    folder = write(tmp_path / "stacked", config, stacked)
+    assert torch.equal(logits(folder), logits(tmp_path))
+
+
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("name", FP8)
 def test_experts_in_fp8_are_the_folder_of_their_numbers(
