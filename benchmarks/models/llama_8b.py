@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from specguide.config.resolved import ResolvedConfig
+from specguide.layers.linear_attention import LinearAttention
 from specguide.layers.lora import NO_LORA, Lora
 from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
 from specguide.models.eagle3 import held_in
@@ -145,8 +146,10 @@ class RandomModels:
         target_config = config_of(shapes.target)
         of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
         target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage, lora=lora))
-        for layer in target.layers:
-            layer.attention.prepare()
+        for attention in (layer.attention for layer in target.layers):
+            attention.prepare()
+            if isinstance(attention, LinearAttention):
+                attention.rates.uniform_(-1.0, -0.01)
         for destination in target.adapter_destinations().values():
             destination.tensor.normal_(std=0.02)
         makers: dict[str, Callable[[], DraftModel]] = {

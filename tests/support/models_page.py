@@ -62,6 +62,11 @@ Latent attention (DeepSeek-V2 and V3, Kimi-K2, Moonlight, GLM-4.7-Flash) stores 
 numbers a token, which all heads share and each rank has. `kv_b_proj` is absorbed into the queries
 and the outputs, in the model's dtype, whatever its format in the checkpoint. `--kv-cache-dtype fp8`
 is refused, and so are LoRA adapters of `kv_b_proj`. DeepSeek-V3.2's sparse attention is refused.
+
+Linear attention (Qwen3.5, Qwen3-Next) keeps one matrix a head for each request, however long its
+context; [how drafts are verified with it](iteration.md#linear-attention). Prompts with the same
+beginning share nothing, since a matrix stands for all tokens before it; `--role` and such a model
+as the small draft model are refused. Experts may be stored one by one or stacked.
 """
 _FOREIGN = """\
 ## Other architectures
@@ -88,9 +93,10 @@ The draft logits of each layout are those that the code recorded that publishes 
 (`tests/support/record_draft_heads.py`). A field that nobody knows is refused, wherever it stands.
 """
 _OTHER_HEADS = """\
-- **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
-  one module, dense or with experts (GLM-4.5, DeepSeek-V3): tested against transformers' own layer,
-  in the order of vLLM's code. A target loads without such layers too.
+- **MTP** as MiMo has it (`model.mtp_layers`), in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`) and
+  in Qwen3-Next's (`mtp.fc`), one module, dense or with experts (GLM-4.5, DeepSeek-V3): tested
+  against transformers' own layer, in the order of vLLM's code. A target loads without such layers
+  too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
 - Shipped: an EAGLE-3 and an MTP head for the model that comes along, and an EAGLE-3 head for

@@ -94,10 +94,13 @@ def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
         raise InvalidParams(
             f"the states of linear attention need {in_words(num_bytes)} for max_batch_size "
             f"{config.max_batch_size}, but only {in_words(free)} of memory are free: lower "
-            "max_batch_size",
+            "max_batch_size, or let fewer drafts be made",
             param="max_batch_size",
         )
-    _LOGGER.info("states of linear attention: %s", in_words(num_bytes))
+    _LOGGER.info(
+        "states of linear attention: %s; prompts with the same beginning share no keys",
+        in_words(num_bytes),
+    )
     return target.new_states(*sizes)
 
 

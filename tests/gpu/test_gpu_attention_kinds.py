@@ -1,5 +1,5 @@
-"""A model with latent attention and groups of experts has the same tokens on a GPU, from captured
-graphs, as on a CPU."""
+"""Models with other attention have the same tokens on a GPU, from captured graphs, as on a CPU:
+latent attention beside groups of experts, and linear attention."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config_class, model_class, own = FAMILIES["deepseek3"]
-    folder = tmp_path_factory.mktemp("deepseek")
+@pytest.fixture(scope="module", params=["deepseek3", "qwen3.5", "qwen3-next"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config_class, model_class, own = FAMILIES[request.param]
+    folder = tmp_path_factory.mktemp("model")
     torch.manual_seed(0)
     model_class(config_class(**{**tiny.SETTINGS, **own})).save_pretrained(folder)
     tiny.save_tokenizer(folder)
