@@ -34,6 +34,7 @@ class CacheSize:
     num_bytes:     memory of all layers, the drafter's included
     max_model_len: tokens of a request of full context
     request_pages: pages of such a request, with room for drafts beyond its end
+    state_bytes:   memory of the states of linear attention, beside `num_bytes`
     """
 
     num_pages: int
@@ -41,13 +42,15 @@ class CacheSize:
     num_bytes: int
     max_model_len: int
     request_pages: int
+    state_bytes: int = 0
 
     def __str__(self) -> str:
         tokens = self.num_pages * self.page_size
         contexts = self.num_pages / self.request_pages
+        states = f"; {in_words(self.state_bytes)} of states" if self.state_bytes else ""
         return (
             f"KV cache: {in_words(self.num_bytes)}, {tokens:,} tokens, that is "
-            f"{contexts:.1f} requests of full context ({self.max_model_len:,} tokens)"
+            f"{contexts:.1f} requests of full context ({self.max_model_len:,} tokens){states}"
         )
 
 

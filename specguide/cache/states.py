@@ -60,6 +60,11 @@ class SlotStates:
         begun = tuple(StatePart(tokens, self._begin(context)) for tokens, context in parts)
         return ((begun, layer) for layer in self.layers)
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of all layers, bytes."""
+        return sum(tensor.nbytes for layer in self.layers for tensor in layer)
+
     def accept(self, slots: Tensor, nodes: Tensor) -> None:
         """Tell which nodes of draft trees were accepted. slots: int64 [B]; nodes: int64 [B, D], the
         drafts along each path, ascending; -1 past the last one"""

@@ -3,6 +3,7 @@ of slots take in is never taken back."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,7 @@ def test_no_request_goes_on_behind_pages_of_another(model: Path) -> None:
     llm = LLM.around(Engine(config(model)))
     outs = [llm.generate(REQUESTS[0][0] * 3, REQUESTS[1][0])[0] for _ in range(2)]
     assert [out.metrics.num_cached for out in outs] == [0, 0]
+    assert re.search(r"tokens\); [0-9.]+ MiB of states$", str(llm._engine.cache_size))
     assert outs[0].token_ids == outs[1].token_ids
     llm.close()
 

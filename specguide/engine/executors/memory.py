@@ -53,7 +53,9 @@ class Memory:
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
         least = target.stage.world.least(size.num_pages, target.device)
-        size = replace(size, num_pages=least, num_bytes=size.num_bytes * least // size.num_pages)
+        num_bytes = size.num_bytes * least // size.num_pages
+        state_bytes = 0 if states is None else states.num_bytes
+        size = replace(size, num_pages=least, num_bytes=num_bytes, state_bytes=state_bytes)
         if config.may_shorten:
             config, size = _shortened(config, size)
         cache, *draft_cache = (
@@ -97,10 +99,6 @@ def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
             "max_batch_size, or let fewer drafts be made",
             param="max_batch_size",
         )
-    _LOGGER.info(
-        "states of linear attention: %s; prompts with the same beginning share no keys",
-        in_words(num_bytes),
-    )
     return target.new_states(*sizes)
 
 
