@@ -11,7 +11,9 @@ from torch import Tensor
 from benchmarks.gpu.timing import DEVICE, Call
 from specguide import kernels
 from specguide.kernels import experts as twins
-from specguide.kernels.experts import AnyExperts, GateLimits, RoutingRule
+from specguide.kernels.experts import AnyExperts, ExpertMatrices, GateLimits, RoutingRule
+from specguide.kernels.experts_float8 import expert_parts_float8, gated_experts_float8
+from specguide.kernels.float8 import Float8Rows, to_float8
 from specguide.layers.experts import Experts, ExpertsLayout, ExpertsShape, SeparateExperts
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import UNQUANTIZED, ExpertWeights, Quantization
@@ -59,14 +61,16 @@ def random_layer(case: ExpertsCase) -> Experts:
 
 
 def experts(case: ExpertsCase, num_tokens: int) -> tuple[Call, int]:
-    """The layer, from its router on; bytes are those of the experts in use."""
+    """The layer, from its router on, with its input as a norm before it writes it; bytes are those
+    of the experts in use."""
     layer = random_layer(case)
     x = _inputs(case, num_tokens)
+    given = layer.both_forms(x)
     routing = twins.route(layer.router.logits(x), case.shape.rule, layer.router.choice_bias)
     assert routing.experts is not None
     share = len(routing.experts.unique()) / case.shape.num_experts
     num_bytes = sum(destination.tensor.nbytes for destination in layer.stored.values())
-    return lambda: layer(x), round(num_bytes * share)
+    return lambda: layer(given), round(num_bytes * share)
 
 
 def check_experts() -> None:
@@ -82,14 +86,22 @@ def check_experts() -> None:
 
 def _by_kernels(layer: Experts, x: Tensor) -> Tensor:
     routing = kernels.route(_logits(layer, x), layer.shape.rule)
-    inner = layer.gate_up.gated(x, routing, layer.shape.limits)
+    inner = layer.gate_up.gated(x, routing, layer.shape.limits, layer.down.input_format)
     return layer.down.weighted(inner, routing).float().sum(0)
 
 
 def _by_twins(layer: Experts, x: Tensor) -> Tensor:
-    routing = twins.route(_logits(layer, x), layer.shape.rule)
-    inner = twins.gated_experts(x, _matrices(layer.gate_up), routing, layer.shape.limits)
-    return twins.expert_parts(inner, _matrices(layer.down), routing).float().sum(0)
+    routing, limits = twins.route(_logits(layer, x), layer.shape.rule), layer.shape.limits
+    gate_up, down = _matrices(layer.gate_up), _matrices(layer.down)
+    wanted = layer.gate_up.input_format
+    scaling = None if wanted is None else wanted.rounding
+    if scaling is None:
+        inner = twins.gated_experts(x, gate_up, routing, limits)
+        return twins.expert_parts(inner, down, routing).float().sum(0)
+    assert isinstance(gate_up, ExpertMatrices) and isinstance(down, ExpertMatrices)
+    rows = gated_experts_float8(to_float8(x, scaling), gate_up, routing, limits, scaling, x.dtype)
+    assert isinstance(rows, Float8Rows)
+    return expert_parts_float8(rows, down, routing, x.dtype).float().sum(0)
 
 
 def _logits(layer: Experts, x: Tensor) -> Tensor:

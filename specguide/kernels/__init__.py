@@ -12,6 +12,7 @@ from specguide.kernels import (
     cpu,
     delta_rule,
     experts,
+    experts_float8,
     float8,
     host_calls,
     int4,
@@ -54,8 +55,14 @@ call_host = operation(host_calls.call_host, lambda: triton.host_calls.call_host)
 delta_heads = operation(delta_rule.delta_heads, lambda: triton.delta_inputs.delta_heads)
 gated_delta_rule = operation(delta_rule.delta_rule, lambda: triton.delta_rule.delta_rule)
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
+expert_parts_float8 = operation(
+    experts_float8.expert_parts_float8, lambda: triton.experts_float8.expert_parts_float8
+)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_norm = operation(delta_rule.gated_norm, lambda: triton.gates.gated_norm)
+gated_experts_float8 = operation(
+    experts_float8.gated_experts_float8, lambda: triton.experts_float8.gated_experts_float8
+)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
 gated_linear_float8 = operation(
     float8.gated_linear_float8, lambda: triton.linear_float8.gated_linear_float8
@@ -130,8 +137,10 @@ __all__ = [
     "constant",
     "delta_heads",
     "expert_parts",
+    "expert_parts_float8",
     "gated_delta_rule",
     "gated_experts",
+    "gated_experts_float8",
     "gated_linear",
     "gated_linear_float8",
     "gated_norm",

@@ -39,7 +39,7 @@ class Float8Rows(NamedTuple):
     """Rows x ≈ values · scale.
 
     values: float8 [T, D]
-    scale:  float32 [T, 1]; [T, D / 128] if each group of 128 features has its own scale
+    scale:  float32 [T, 1]; [T, ⌈D / 128⌉] if each group of 128 features has its own scale
     """
 
     values: Tensor
@@ -69,9 +69,19 @@ def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     if scaling.static_scale is not None:
         values = rounded(x.float(), scaling.static_scale)
         return Float8Rows(values, scaling.static_scale.expand(len(x), 1))
-    groups = x.float().unflatten(1, (-1, BLOCK if scaling.is_grouped else x.shape[1]))
+    dim = x.shape[1]
+    group = BLOCK if scaling.is_grouped else dim
+    groups = F.pad(x.float(), (0, -dim % group)).unflatten(1, (-1, group))
     scale = scale_of(groups)
-    return Float8Rows(rounded(groups, scale).flatten(1), scale[:, :, 0])
+    return Float8Rows(rounded(groups, scale).flatten(1)[:, :dim].contiguous(), scale[:, :, 0])
+
+
+def numbers(rows: Float8Rows) -> Tensor:
+    """The numbers that the rows stand for, float32 [T, D]."""
+    values, scale = rows.values.float(), rows.scale
+    if scale.shape[1] > 1:
+        scale = scale.repeat_interleave(BLOCK, 1)[:, : values.shape[1]]
+    return values * scale
 
 
 def scale_of(x: Tensor) -> Tensor:
@@ -97,10 +107,18 @@ def add_rms_norm_float8(
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
+    kept: Tensor | None = None,
 ) -> tuple[Tensor, Float8Rows]:
-    """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
+    """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8.
+
+    kept: contiguous memory of residual's shape and dtype that also takes the norm as it is before
+          it is rounded to float8
+    """
     total = add_parts(residual, parts, scales, peers)
-    return total, rms_norm_float8(total, weight, eps, scaling)
+    normed = rms_norm(total, weight, eps)
+    if kept is not None:
+        kept.copy_(normed)
+    return total, to_float8(normed, scaling)
 
 
 def silu_mul_float8(

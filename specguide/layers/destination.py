@@ -24,6 +24,8 @@ class Destination:
     stored_dtype: a dtype of the kind that the checkpoint's numbers must be (integers or floats);
                   None: the dtype of `tensor`
     is_optional: the checkpoint may lack it
+    check:   applied to `tensor` when all of the checkpoint's tensors have been read; raises
+             CheckpointError
     """
 
     tensor: Tensor
@@ -32,6 +34,7 @@ class Destination:
     other_shapes: tuple[tuple[int, ...], ...] = ()
     stored_dtype: torch.dtype | None = None
     is_optional: bool = False
+    check: Callable[[Tensor], None] | None = None
 
     @classmethod
     def of(cls, tensor: Tensor) -> Destination:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from specguide.errors import InvalidParams
 from specguide.kernels.experts import GateLimits, RoutingRule
@@ -16,7 +15,15 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
-from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
+from specguide.layers.quantization import (
+    BothForms,
+    ExpertWeights,
+    InputFormat,
+    ProjectionInput,
+    create_experts,
+)
+from specguide.layers.quantization.float8_experts import Float8Beside
+from specguide.layers.quantization.float8_input import Float8Input
 from specguide.layers.router import Router
 from specguide.layers.sharding import shards
 from specguide.parallel import ONE_RANK, Ranks
@@ -178,14 +185,24 @@ class Experts:
         return replace(mine, stored=shards(whole.stored, mine.stored, ranks), ranks=ranks)
 
     @property
-    def input_format(self) -> InputFormat | None:
-        """The format of the input. None: the router reads a tensor."""
-        return None
+    def input_format(self) -> Float8Beside | None:
+        """The format of the input; None: a tensor."""
+        wanted = self.gate_up.input_format
+        return Float8Beside(wanted) if isinstance(wanted, Float8Input) else None
 
-    def __call__(self, x: Tensor) -> PartialSums:
+    def both_forms(self, x: ProjectionInput) -> BothForms:
+        """The input as the router and as the experts want it: x is a tensor [T, hidden], or has the
+        `input_format`, or both forms already."""
+        if isinstance(x, BothForms):
+            return x
+        wanted = self.input_format
+        return BothForms(x, x, None) if wanted is None else wanted.of(x)
+
+    def __call__(self, x: ProjectionInput) -> PartialSums:
         """The weighted sum of the experts' outputs: x [T, hidden] → [T, hidden]."""
-        routing = self.router(x, self.held)
-        inner = self.gate_up.gated(x, routing, self.shape.limits)
+        both = self.both_forms(x)
+        routing = self.router(both.plain, self.held)
+        inner = self.gate_up.gated(both.wanted, routing, self.shape.limits, self.down.input_format)
         return PartialSums(self.down.weighted(inner, routing), ranks=self.ranks)
 
     def destinations(self) -> dict[str, Destination]:
@@ -204,14 +221,15 @@ class SharedExperts:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """The format of the input. None: the router reads a tensor."""
-        return None
+        """The format of the input; None: a tensor."""
+        return self.experts.input_format
 
-    def __call__(self, x: Tensor) -> PartialSums:
+    def __call__(self, x: ProjectionInput) -> PartialSums:
         """x [T, hidden] → [T, hidden]."""
-        chosen, shared = self.experts(x), self.shared(x).parts
+        both = self.experts.both_forms(x)
+        chosen, shared = self.experts(both), self.shared(both.of(self.shared.input_format)).parts
         if self.gate is not None:
-            shared = shared * self.gate.forward(x).float().sigmoid()
+            shared = shared * self.gate.forward(both.of(None)).float().sigmoid()
         parts = torch.cat([chosen.parts, shared.to(chosen.parts.dtype)])
         return PartialSums(parts, ranks=chosen.ranks)
 

@@ -51,10 +51,8 @@ class _Started:
     def finish(self) -> int:
         """Put the tensor in its place. Returns its number of bytes."""
         self.reading.result()
-        try:
+        with _naming(self.load.name):
             self.load.destination.fill(self.memory)
-        except CheckpointError as error:
-            raise CheckpointError(f"{self.load.name} {error}") from None
         return self.load.stored.num_bytes
 
 
@@ -72,6 +70,19 @@ def run_loads(loads: Sequence[Load], most_bytes: int) -> None:
     ):
         for num_bytes in _in_order(loads, executor, min(most_bytes, MOST_BYTES_AHEAD)):
             progress.update(num_bytes)
+    for load in loads:
+        if load.destination.check is not None:
+            with _naming(load.name):
+                load.destination.check(load.destination.tensor)
+
+
+@contextmanager
+def _naming(tensor: str) -> Iterator[None]:
+    """A CheckpointError within begins with the tensor's name."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{tensor} {error}") from None
 
 
 def _in_order(

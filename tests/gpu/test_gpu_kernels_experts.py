@@ -44,20 +44,6 @@ def biased(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatri
     return ExpertMatrices(plain(num, rows, columns, dtype).values, None, bias)
 
 
-def float8(num: int, rows: int, columns: int, block: tuple[int, int]) -> ExpertMatrices:
-    values = random(num, rows, columns).to(torch.float8_e4m3fn)
-    scales = random(num, -(-rows // block[0]), -(-columns // block[1])).abs() * columns**-0.5
-    return ExpertMatrices(values, scales, block=block)
-
-
-def in_blocks(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
-    return float8(num, rows, columns, (128, 128))
-
-
-def in_rows(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
-    return float8(num, rows, columns, (1, columns))
-
-
 def mxfp4(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
     generator = torch.Generator().manual_seed(rows)
     shape = (num, rows, columns)
@@ -89,8 +75,6 @@ def int4_symmetric(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int
 FORMS: dict[str, Make] = {
     "plain": plain,
     "biased": biased,
-    "blocks": in_blocks,
-    "rows": in_rows,
     "mxfp4": mxfp4,
     "int4": int4,
     "int4 symmetric": int4_symmetric,

@@ -90,11 +90,13 @@ def test_rounding_behind_a_norm(shape: tuple[int, int], scaling: str, dtype: tor
     assert_rounded_alike(found, Float8Rows(apart.values.cpu(), apart.scale.cpu()))
     assert_rounded_alike(found, float8.rms_norm_float8(x, weight, 1e-5, kind))
     for num_parts, kept in ((3, torch.float32), (1, dtype)):
-        some = parts[:num_parts].to(kept)
-        total, found = kernels.add_rms_norm_float8(
-            x_there, to_device(some), weight_there, 1e-5, kind_there
-        )
-        wanted, expected = float8.add_rms_norm_float8(x, some, weight, 1e-5, kind)
+        some, plain = parts[:num_parts].to(kept), torch.empty_like(x)
+        case, there = (x, some, weight, 1e-5, kind), torch.empty_like(x_there)
+        total, found = kernels.add_rms_norm_float8(*map(to_device, case), kept=there)
+        wanted, expected = float8.add_rms_norm_float8(*case, kept=plain)
+        torch.testing.assert_close(there.cpu(), plain, rtol=1e-2, atol=5e-2)
+        apart = kernels.to_float8(there, kind_there)
+        assert torch.equal(found.values.cpu().float(), apart.values.cpu().float())
         torch.testing.assert_close(total.cpu(), wanted, rtol=1e-2, atol=5e-2)
         if dtype == torch.float32:  # else a sum rounded the other way may be the largest of its row
             assert_rounded_alike(found, expected)

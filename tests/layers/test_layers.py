@@ -11,14 +11,15 @@ from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from specguide.kernels import ProductScales
 from specguide.kernels.experts import RoutingRule
 from specguide.layers.destination import HasDestinations
-from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
+from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts, SharedExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
-from specguide.layers.quantization import Activation
+from specguide.layers.quantization import Activation, Quantization
+from specguide.layers.quantization.float8_formats import ONLINE, read_fp8
 
 PLACE = Placement(torch.device("cpu"), torch.float32).within("here")
 
@@ -76,6 +77,29 @@ def test_a_token_takes_the_experts_that_the_router_scores_highest(is_normalised:
             weight = likely[expert] / (likely[chosen].sum() if is_normalised else 1)
             expected += weight * ((F.silu(token @ gate.T) * (token @ up.T)) @ down.T)
         torch.testing.assert_close(output, expected)
+
+
+BLOCKS = read_fp8({"weight_block_size": [128, 128]})
+
+
+@pytest.mark.parametrize("quantization", [ONLINE, BLOCKS], ids=["rows", "blocks"])
+def test_the_norm_before_experts_in_float8_rounds_for_all_of_them(
+    quantization: Quantization,
+) -> None:
+    """The router reads what is not rounded."""
+    place = Placement(torch.device("cpu"), torch.float32, quantization).within("mlp")
+    shape = ExpertsShape(4, 128, RoutingRule(2))
+    mlp = GatedMlp.create(place.within("shared"), 256, 128)
+    layer = SharedExperts(Experts.create(place, 256, shape, SeparateExperts()), mlp)
+    filled(layer)
+    norm = RmsNorm(torch.rand(256), 1e-6, output=layer.input_format)
+    x = torch.randn(3, 256)
+    total, both = norm.add(x, PartialSums.of(x))
+    plain = RmsNorm(norm.weight, 1e-6)(2 * x)
+    assert torch.equal(total, 2 * x) and torch.equal(both.plain, plain)
+    assert mlp.input_format is not None and both.of(mlp.input_format) is both.wanted
+    for given in (both, norm(2 * x)):
+        assert torch.equal(layer(given).parts, layer(plain).parts)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

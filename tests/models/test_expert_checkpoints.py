@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from float8_checkpoints import rounded_inputs
 from random_models import (
     DEEPSEEK2,
     DEEPSEEK3,
@@ -31,7 +33,9 @@ from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from benchmarks.models.logits import logits_of
+from specguide import kernels
 from specguide.errors import CheckpointError
+from specguide.kernels import experts as twins
 from specguide.kernels.experts import mxfp4_numbers
 from specguide.models import Decoder
 
@@ -98,15 +102,23 @@ def in_rows(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return stored, scales, stored.float() * scales
 
 
+def in_tensors(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    scale = weight.abs().max() / 448
+    stored = (weight / scale).to(torch.float8_e4m3fn)
+    return stored, scale, stored.float() * scale
+
+
 NOT_ROUNDED = [
     f"model.layers.{layer}.{name}"
     for layer in range(3)
     for name in ("self_attn", "linear_attn", "mlp.shared_experts", "mlp.shared_expert")
 ]
+# How weights are rounded, the name of their scales, how inputs are rounded, what config.json says
 FP8 = {
     "blocks": (
         in_blocks,
         "weight_scale_inv",
+        "group",
         {
             "quant_method": "fp8",
             "weight_block_size": [128, 128],
@@ -116,6 +128,7 @@ FP8 = {
     "rows": (
         in_rows,
         "weight_scale",
+        "token",
         {
             "quant_method": "compressed-tensors",
             "format": "float-quantized",
@@ -136,6 +149,16 @@ FP8 = {
                     },
                 }
             },
+        },
+    ),
+    "static": (
+        in_tensors,
+        "weight_scale",
+        "static",
+        {
+            "quant_method": "fp8",
+            "activation_scheme": "static",
+            "ignored_layers": ["mlp.gate", "block_sparse_moe.gate", *NOT_ROUNDED],
         },
     ),
 }
@@ -199,22 +222,59 @@ def test_experts_that_are_stacked(tmp_path: Path) -> None:
     assert torch.equal(logits(folder), logits(tmp_path))
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
-@pytest.mark.parametrize("name", FP8)
-def test_experts_in_fp8_are_the_folder_of_their_numbers(
-    name: str, mixture: str, tmp_path: Path
-) -> None:
-    (quantized, scale_name, method), (family, sizes) = FP8[name], MIXTURES[mixture]
-    random_model(family, **sizes).save_pretrained(tmp_path)
-    config, exact = read(tmp_path)
+def save_in_fp8(folder: Path, name: str, mixture: str, *unreached: int) -> tuple[Path, Path]:
+    """A checkpoint whose experts are in fp8, and one of the numbers that these stand for.
+    unreached: experts that no sample of the calibration reached"""
+    (quantized, scale_name, inputs, method), (family, sizes) = FP8[name], MIXTURES[mixture]
+    random_model(family, **sizes).save_pretrained(folder)
+    config, exact = read(folder)
     stored = dict(exact)
     for weight in [weight for weight in exact if ".experts." in weight]:
         stored[weight], scales, exact[weight] = quantized(exact[weight])
         stored[weight.replace("weight", scale_name)] = scales
-    found = logits(write(tmp_path / "stored", {**config, "quantization_config": method}, stored))
-    expected = logits(write(tmp_path / "exact", config, exact))
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+        if inputs == "static":
+            is_reached = not any(f".experts.{number}." in weight for number in unreached)
+            stored[weight.replace("weight", "input_scale")] = torch.tensor(0.05 * is_reached)
+    method = {**config, "quantization_config": method}
+    return write(folder / "stored", method, stored), write(folder / "exact", config, exact)
+
+
+def round_inputs(patch: pytest.MonkeyPatch, kind: str) -> None:
+    """Experts in float32 get inputs that were rounded to float8."""
+    both = (kernels.gated_experts, twins.gated_experts), (kernels.expert_parts, twins.expert_parts)
+    for operation, twin in both:
+
+        def rounding(x: Tensor, *rest: Any, twin: Any = twin) -> Tensor:
+            return twin(rounded_inputs(x, kind), *rest)
+
+        patch.setitem(operation.implementations, torch.device("cpu"), rounding)
+
+
+@pytest.mark.parametrize(
+    ("name", "mixture"),
+    [*product(("blocks", "rows"), MIXTURES), ("static", "mixtral"), ("static", "deepseek3")],
+)
+def test_experts_in_fp8_are_the_folder_of_their_numbers(
+    name: str, mixture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They agree but where an input lies between two numbers of float8, and rounding it the other
+    way changes what follows a little."""
+    stored, exact = save_in_fp8(tmp_path, name, mixture, 1)
+    found, unrounded = logits(stored), logits(exact)
+    round_inputs(monkeypatch, FP8[name][2])
+    expected = logits(exact)
+    error = (found - expected).abs().mean()
+    assert error < 0.02 * (unrounded - expected).abs().mean()
     assert expected.std() > 0.1
+
+
+def test_experts_of_which_no_sample_reached_any_are_refused(tmp_path: Path) -> None:
+    stored, _ = save_in_fp8(tmp_path, "static", "mixtral", 0, 1, 2)
+    message = (
+        r"experts\.\d+\.w1\.input_scale is 0, and so are those of all experts of the layer: inp"
+    )
+    with pytest.raises(CheckpointError, match=message):
+        Decoder.load(stored)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ their order: outputs are the same in every run.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +23,6 @@ from specguide.kernels.experts import (
     Int4Experts,
     Routing,
 )
-from specguide.kernels.float8 import FLOAT8
 from specguide.kernels.triton.device import num_multiprocessors, overlap, shared_memory
 from specguide.kernels.triton.experts_kernels import (
     BlockPointers,
@@ -38,6 +36,7 @@ from specguide.kernels.triton.int4 import num_stages_of
 from specguide.kernels.triton.int4_planes import unpacking
 
 _FEW_ROWS = 32
+_BLOCK_IN = 128
 _LARGE_MEMORY = 200 << 10
 """Bytes of shared memory with which four steps of 128 gates and ups are in flight."""
 _MOST_FLOAT32_PARTS = 64
@@ -66,13 +65,19 @@ def gated_experts(
 
 def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tensor:
     """See experts.expert_parts."""
-    num_tokens, num_chosen = routing.weights.shape
-    dtype = torch.float32 if num_tokens <= _MOST_FLOAT32_PARTS else inner.dtype
-    shape = (num_chosen, num_tokens, matrices.out_features)
-    empty = torch.empty if routing.is_whole else torch.zeros
-    output = empty(shape, dtype=dtype, device=inner.device)
+    output = empty_parts(routing, matrices.out_features, inner.dtype)
     _launch(inner, matrices, routing, output, is_gated=False)
     return output
+
+
+def empty_parts(routing: Routing, num_outputs: int, dtype: torch.dtype) -> Tensor:
+    """Memory for the result of `expert_parts`, [k, T, outputs]; zeros where pairs may be missing.
+    dtype: the dtype of many tokens' parts; those of few are float32"""
+    num_tokens, num_chosen = routing.weights.shape
+    kept = torch.float32 if num_tokens <= _MOST_FLOAT32_PARTS else dtype
+    empty = torch.empty if routing.is_whole else torch.zeros
+    shape = (num_chosen, num_tokens, num_outputs)
+    return empty(shape, dtype=kept, device=routing.weights.device)
 
 
 def choose_tile(
@@ -82,22 +87,18 @@ def choose_tile(
     num_outputs = matrices.out_features // (2 if is_gated else 1)
     if isinstance(matrices, Int4Experts):
         return _int4_tile(matrices, blocks.rows, is_gated=is_gated)
-    block_in = _block_in(matrices)
     if blocks.rows > _FEW_ROWS:
-        return _tile_of_many_rows(matrices, max(16, block_in // 2), is_gated=is_gated)
+        return _tile_of_many_rows(matrices, is_gated=is_gated)
     num_programs = min(num_pairs, matrices.num_experts) * triton.cdiv(num_outputs, 64)
     is_idle = num_programs < 2 * num_multiprocessors(matrices.device)
     block_out = 32 if is_gated and is_idle else 64
-    return Tile(block_out, block_in, num_warps=4, num_stages=3 if is_gated else 4)
+    return Tile(block_out, _BLOCK_IN, num_warps=4, num_stages=3 if is_gated else 4)
 
 
-def _tile_of_many_rows(matrices: ExpertMatrices, block_in: int, *, is_gated: bool) -> Tile:
-    """The tile for blocks of more rows than in decoding. Weights of 8 bits go through registers, so
-    a warp takes more rows of them."""
-    if matrices.values.dtype == FLOAT8:
-        return Tile(64, block_in, num_warps=4, num_stages=3 if is_gated else 4)
-    is_half = matrices.scales is None and matrices.values.dtype.itemsize == 2
-    if is_half and shared_memory(matrices.device) >= _LARGE_MEMORY:
+def _tile_of_many_rows(matrices: ExpertMatrices, *, is_gated: bool) -> Tile:
+    """The tile for blocks of more rows than in decoding."""
+    block_in = _BLOCK_IN // 2
+    if matrices.values.dtype.itemsize == 2 and shared_memory(matrices.device) >= _LARGE_MEMORY:
         return Tile(128, block_in, num_warps=8, num_stages=4)
     return Tile(64 if is_gated else 128, block_in, num_warps=8, num_stages=3)
 
@@ -113,18 +114,7 @@ def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
     return Tile(block_out, matrices.in_features, num_warps, max(1, stage))
 
 
-def _block_in(matrices: ExpertMatrices) -> int:
-    """Number of columns per step: at least 128 bytes of each feature; for 8 bits, columns that
-    share a scale."""
-    if matrices.is_mxfp4:
-        return 128
-    columns = matrices.block[1]
-    if matrices.scales is None or columns >= matrices.in_features:
-        return 128
-    return math.gcd(columns, 128)
-
-
-def _pointers(matrices: AnyExperts) -> MatrixPointers | Int4ExpertPointers:
+def pointers_of(matrices: AnyExperts) -> MatrixPointers | Int4ExpertPointers:
     if isinstance(matrices, Int4Experts):
         words, scales = matrices.words, matrices.scales
         experts = words.stride(0), scales.stride(0)
@@ -139,7 +129,7 @@ def _form(matrices: AnyExperts, block_in: int) -> MatrixForm | Int4Form:
     if isinstance(matrices, Int4Experts):
         width = matrices.words.shape[3]
         return Int4Form(*map(tl.constexpr, (matrices.in_features, matrices.group_size, width)))
-    constants = matrices.in_features, block_in, matrices.is_mxfp4, *matrices.block
+    constants = matrices.in_features, block_in, matrices.is_mxfp4
     return MatrixForm(*map(tl.constexpr, constants))
 
 
@@ -161,7 +151,7 @@ def _launch(
     unpack, form = unpacking(x.dtype, x.device) if is_int4 else (None, None)
     experts_kernel[(triton.cdiv(num_outputs, tile.block_out), len(blocks.experts))](
         x,
-        _pointers(matrices),
+        pointers_of(matrices),
         output,
         routing.weights,
         BlockPointers(blocks.pairs, blocks.experts, blocks.sizes, blocks.num),

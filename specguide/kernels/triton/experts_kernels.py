@@ -1,7 +1,7 @@
 """Owns the Triton kernel of the products of experts: a program multiplies a block of pairs with
 some features of its expert.
 
-Weights of 8 and 4 bits are converted to the inputs' dtype in registers.
+Weights of 4 bits are converted to the inputs' dtype in registers.
 """
 
 # mypy: allow-untyped-defs
@@ -60,14 +60,11 @@ class BlockPointers(NamedTuple):
 
 
 class MatrixForm(NamedTuple):
-    """Constants of a matrix: row length, columns per step, whether its numbers have 4 bits, and the
-    rows and columns that share a scale."""
+    """Constants of a matrix: row length, columns per step, and whether its numbers have 4 bits."""
 
     ROW_LEN: Any
     BLOCK_IN: Any
     IS_FP4: Any
-    SCALE_ROWS: Any
-    SCALE_COLUMNS: Any
 
 
 @triton.jit
@@ -87,31 +84,12 @@ def _load_inputs(
 
 
 @triton.jit
-def _add(
-    total,
-    values,
-    scales,
-    feature,
-    inputs,
-    start,
-    ROW_LEN: tl.constexpr,
-    BLOCK_IN: tl.constexpr,
-    SCALE_ROWS: tl.constexpr,
-    SCALE_COLUMNS: tl.constexpr,
-):
-    """The total plus the products of some columns, for a matrix with a scale for each block of
-    SCALE_ROWS × SCALE_COLUMNS, or without scales. Scales of whole rows are left to
-    `_with_row_scales`."""
+def _add(total, values, feature, inputs, start, ROW_LEN: tl.constexpr, BLOCK_IN: tl.constexpr):
+    """The total plus the products of some columns, for a matrix without scales."""
     column = (start + tl.arange(0, BLOCK_IN))[None, :]
     source = values + feature[:, None] * ROW_LEN + column
     weights = tl.load(source, mask=column < ROW_LEN, other=0.0)
-    if scales is None or SCALE_COLUMNS >= ROW_LEN:
-        return tl.dot(weights.to(inputs.dtype), inputs, total, input_precision="ieee")
-    else:
-        block = feature // SCALE_ROWS * ((ROW_LEN + SCALE_COLUMNS - 1) // SCALE_COLUMNS)
-        scale = tl.load(scales + block + start // SCALE_COLUMNS)
-        product = tl.dot(weights.to(inputs.dtype), inputs, input_precision="ieee")
-        return total + product * scale[:, None]
+    return tl.dot(weights.to(inputs.dtype), inputs, total, input_precision="ieee")
 
 
 @triton.jit
@@ -122,20 +100,11 @@ def _step(total, values, scales, feature, inputs, odd, start, form):
     if form.IS_FP4:
         return add_fp4(total, values, scales, feature, inputs, odd, start, ROW_LEN, BLOCK_IN)
     else:
-        rows, columns = form.SCALE_ROWS, form.SCALE_COLUMNS
-        return _add(total, values, scales, feature, inputs, start, ROW_LEN, BLOCK_IN, rows, columns)
+        return _add(total, values, feature, inputs, start, ROW_LEN, BLOCK_IN)
 
 
 @triton.jit
-def _with_row_scales(total, scales, feature, form):
-    """The products, multiplied by the scales of whole rows, if the matrix has such scales."""
-    if scales is not None and not form.IS_FP4 and form.SCALE_COLUMNS >= form.ROW_LEN:
-        total *= tl.load(scales + feature // form.SCALE_ROWS)[:, None]
-    return total
-
-
-@triton.jit
-def _gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
+def gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
     """The gated activation, see GateLimits. ALPHA: None: silu(gates) · ups"""
     if ALPHA is None:
         return gates / (1.0 + tl.exp(-gates)) * ups
@@ -173,9 +142,6 @@ def _products(
         if GATED:
             up = feature + NUM_OUTPUTS
             total_up = _step(total_up, values, scales, up, inputs, odd, start, form)
-    total = _with_row_scales(total, scales, feature, form)
-    if GATED:
-        total_up = _with_row_scales(total_up, scales, feature + NUM_OUTPUTS, form)
     return total, total_up
 
 
@@ -292,7 +258,7 @@ def experts_kernel(
             total, total_up, matrices.bias, expert, source, NUM_OUTPUTS, GATED
         )
         if GATED:
-            total, sink = _gated(total, total_up, ALPHA, LIMIT), pair
+            total, sink = gated(total, total_up, ALPHA, LIMIT), pair
         else:
             total = total * tl.load(weights + pair, mask=is_row, other=0)[None, :]
             sink = pair % K * num_tokens + pair // K

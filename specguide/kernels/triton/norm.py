@@ -72,6 +72,7 @@ def _norm_kernel(
     weight,
     total,
     output,
+    plain,
     float8,
     peers,
     num_rows,
@@ -90,6 +91,7 @@ def _norm_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Norm some rows.
+    plain:  takes the norm of a row, too, if the output is rounded to float8
     float8: without scales if the output is not rounded
     peers:  with pointers if ranks sum what is added to the residual
     GROUP:  features that share a scale, if the output is rounded
@@ -122,7 +124,10 @@ def _norm_kernel(
         tl.store(output + sink, normed, mask=exists)
     else:
         rounded = x.dtype.element_ty if residual is None else residual.dtype.element_ty
-        normed = tl.where(exists, normed, 0.0).to(rounded).to(tl.float32)
+        normed = tl.where(exists, normed, 0.0).to(rounded)
+        if plain is not None:
+            tl.store(plain + sink, normed, mask=exists)
+        normed = normed.to(tl.float32)
         store_float8(normed, output, float8, row, dim, num_rows, DIM, ROWS, BLOCK, GROUP)
 
 
@@ -176,12 +181,13 @@ def add_rms_norm_float8(
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
+    kept: Tensor | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """See float8.add_rms_norm_float8."""
     total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
     rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
     places = parts[:, :, None], None, residual, weight, total, rows.values
-    _launch(*places, eps, rows, scaling, scales, peers)
+    _launch(*places, eps, rows, scaling, scales, peers, kept)
     return total, rows
 
 
@@ -203,9 +209,11 @@ def _launch(
     scaling: Float8Scaling = _NO_SCALING,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
+    kept: Tensor | None = None,
 ) -> None:
     """Launch the norm of parts [P, T, heads, D], or with `row_ids` of the rows that these name, to
-    output [T · heads, D]. total: contiguous; rows: the float8 rows whose values are `output`"""
+    output [T · heads, D]. total: contiguous; rows: the float8 rows whose values are `output`; kept:
+    see float8.add_rms_norm_float8"""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block = triton.next_power_of_2(dim)
@@ -219,6 +227,7 @@ def _launch(
         weight,
         total,
         output,
+        kept,
         Float8Scales(None if rows is None else rows.scale, scaling.static_scale),
         PeerArguments.of(peers),
         num_rows,

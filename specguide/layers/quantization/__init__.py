@@ -11,7 +11,7 @@ from specguide.inputs.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
-from specguide.layers.quantization.experts import ExpertWeights, create_experts
+from specguide.layers.quantization.experts import BothForms, ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt, scale_name
 from specguide.layers.quantization.gptq import read_gptq
@@ -72,6 +72,7 @@ __all__ = [
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "BothForms",
     "CacheScheme",
     "ExpertWeights",
     "InputFormat",

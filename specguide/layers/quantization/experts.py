@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -13,7 +13,28 @@ from specguide import kernels
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import AnyExperts, GateLimits, Routing, gate, weighted
 from specguide.layers.destination import Destination
-from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
+from specguide.layers.quantization.method import (
+    InputFormat,
+    MatrixSpec,
+    ProjectionInput,
+    ProjectionWeights,
+    Quantization,
+)
+
+
+class BothForms(NamedTuple):
+    """The input of a layer of experts: as it is, and in the format that its experts want.
+
+    format: that format; None: they want it as it is
+    """
+
+    plain: Tensor
+    wanted: ProjectionInput
+    format: InputFormat | None
+
+    def of(self, format: InputFormat | None) -> ProjectionInput:
+        """The input in another projection's format, as far as it is there; else as it is."""
+        return self.wanted if format == self.format else self.plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +64,28 @@ class ExpertWeights:
             )
         return self.experts[expert].rows(start, stop).destinations()
 
-    def gated(self, x: Tensor, routing: Routing, limits: GateLimits | None) -> Tensor:
+    @property
+    def input_format(self) -> InputFormat | None:
+        """The format of inputs; None: they are tensors. Tensors are always accepted."""
+        return None
+
+    def gated(
+        self,
+        x: ProjectionInput,
+        routing: Routing,
+        limits: GateLimits | None,
+        wanted: InputFormat | None = None,
+    ) -> ProjectionInput:
         """The gated product: x [T, in_features] → activation(gate) · up [T · k, out_features / 2],
-        with k experts for each token. The first half of the output features is the gate."""
+        with k experts for each token. The first half of the output features is the gate.
+
+        wanted: the format that the maps behind prefer; the result may also be a tensor
+        """
         if self.matrices is not None:
             return kernels.gated_experts(x, self.matrices, routing, limits)
         return gate(routing.products(x, self._product), limits)
 
-    def weighted(self, inner: Tensor, routing: Routing) -> Tensor:
+    def weighted(self, inner: ProjectionInput, routing: Routing) -> Tensor:
         """The weighted products: inner [T · k, in_features] → [k, T, out_features]. Their sum over
         k is the output for each token."""
         if self.matrices is not None:

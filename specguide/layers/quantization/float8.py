@@ -1,5 +1,4 @@
-"""Owns float8 weights with a scale for each output feature, and the input format of float8
-products."""
+"""Owns float8 weights with a scale for each output feature."""
 
 from __future__ import annotations
 
@@ -24,50 +23,20 @@ from specguide.kernels.float8 import (
 )
 from specguide.layers.destination import Destination, finite
 from specguide.layers.partial_sums import PartialSums
-from specguide.layers.quantization.experts import ExpertWeights
+from specguide.layers.quantization.float8_experts import Float8Experts
+from specguide.layers.quantization.float8_input import EACH_ROW, Float8Input
 from specguide.layers.quantization.method import (
     Activation,
     InputFormat,
     MatrixSpec,
     ProjectionInput,
     ProjectionWeights,
-    activated,
 )
 
-
-@dataclass(frozen=True, eq=False)
-class Float8Input(InputFormat):
-    """Inputs in float8, rounded in the same kernel as the operation before."""
-
-    scaling: Float8Scaling
-
-    @property
-    def rounding(self) -> Float8Scaling:
-        return self.scaling
-
-    def of(self, x: Tensor | Float8Rows) -> Float8Rows:
-        return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
-
-    def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Float8Rows:
-        return kernels.rms_norm_float8(x, weight, eps, self.scaling)
-
-    def of_added_norm(
-        self,
-        residual: Tensor,
-        product: PartialSums,
-        weight: Tensor,
-        eps: float,
-        peers: kernels.Peers | None = None,
-    ) -> tuple[Tensor, Float8Rows]:
-        parts, scales = product.unscaled, product.scales
-        return kernels.add_rms_norm_float8(
-            residual, parts, weight, eps, self.scaling, scales, peers
-        )
-
-    def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
-        if activation == "silu":
-            return kernels.silu_mul_float8(gate_up, self.scaling)
-        return self.of(activated(gate_up, activation))
+_UNREACHED = (
+    ": inputs are divided by it; quantize the model again, with calibration samples that reach "
+    "this projection"
+)
 
 
 class Stored(Enum):
@@ -134,7 +103,7 @@ class Float8Weights(Float8Products):
     input:  how inputs are rounded
     dtype:  the dtype of products
     stored: what the checkpoint stores
-    is_of_expert: its products take unrounded inputs
+    shares_input: the static scale of its inputs is also that of other experts
     """
 
     weight: Tensor
@@ -144,7 +113,7 @@ class Float8Weights(Float8Products):
     dtype: torch.dtype
     stored: Stored
     has_whole_rows: bool = True
-    is_of_expert: bool = False
+    shares_input: bool = False
 
     @property
     def input_format(self) -> Float8Input:
@@ -164,7 +133,7 @@ class Float8Weights(Float8Products):
         static_scale = self.input.scaling.static_scale
         if static_scale is not None:
             destinations["input_scale"] = _largest_of_all(
-                static_scale, is_used=not self.is_of_expert
+                static_scale, may_be_zero=self.shares_input
             )
         return destinations
 
@@ -222,30 +191,36 @@ class Float8:
         scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
         return self._holding(spec, weight, scale)
 
-    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised weights of experts, whose products take unrounded inputs."""
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> Float8Experts:
+        """Uninitialised weights of experts. Static scales are one for all experts of a layer: gates
+        and ups have the same input, and the maps behind are treated alike."""
         spec = specs[0]
         num = len(specs)
         check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
         scales = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
+        inputs = self._inputs(spec.device)
         experts = tuple(
-            replace(self._holding(*parts), is_of_expert=True)
+            replace(self._holding(*parts), input=inputs, shares_input=True)
             for parts in zip(specs, values, scales, strict=True)
         )
-        return ExpertWeights(
-            experts, ExpertMatrices(values, scales[:, :, None], block=(1, shape[2]))
-        )
+        matrices = ExpertMatrices(values, scales[:, :, None], block=(1, shape[2]))
+        return Float8Experts(experts, matrices=matrices, input=inputs, dtype=spec.dtype)
+
+    def _inputs(self, device: torch.device) -> Float8Input:
+        """How inputs are rounded."""
+        if not self.has_static_inputs:
+            return EACH_ROW
+        return Float8Input(Float8Scaling(torch.zeros(1, device=device)))
 
     def _holding(self, spec: MatrixSpec, weight: Tensor, scale: Tensor) -> Float8Weights:
-        device = spec.device
-        static_scale = torch.zeros(1, device=device) if self.has_static_inputs else None
+        bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
         return Float8Weights(
             weight,
             scale,
-            torch.empty(spec.out_features, dtype=spec.dtype, device=device) if spec.bias else None,
-            Float8Input(Float8Scaling(static_scale)),
+            bias if spec.bias else None,
+            self._inputs(spec.device),
             spec.dtype,
             self.stored,
         )
@@ -264,16 +239,23 @@ def _of_rows(stored: Tensor) -> Tensor:
     return finite(stored).flatten()
 
 
-def _largest_of_all(static_scale: Tensor, *, is_used: bool) -> Destination:
+def _largest_of_all(static_scale: Tensor, *, may_be_zero: bool) -> Destination:
     """Where a static scale of inputs goes. The maps of a matrix share one input, so it is rounded
-    by the largest of their scales."""
+    by the largest of their scales.
+
+    may_be_zero: one of them may be 0, of an expert that no sample reached, if not all are
+    """
 
     def largest(stored: Tensor) -> Tensor:
-        if is_used and float(finite(stored)) <= 0:
-            raise CheckpointError(
-                f"must be more than 0, found {float(stored)}: inputs are divided by it; quantize "
-                "the model again, with calibration samples that reach this projection"
-            )
+        scale = float(finite(stored))
+        if scale < 0 or (scale == 0 and not may_be_zero):
+            raise CheckpointError(f"must be more than 0, found {scale}{_UNREACHED}")
         return torch.maximum(static_scale, stored.to(static_scale))
 
-    return Destination(static_scale, (1,), largest, other_shapes=((),))
+    def check(filled: Tensor) -> None:
+        if float(filled) == 0:
+            raise CheckpointError(f"is 0, and so are those of all experts of the layer{_UNREACHED}")
+
+    return Destination(
+        static_scale, (1,), largest, other_shapes=((),), check=check if may_be_zero else None
+    )

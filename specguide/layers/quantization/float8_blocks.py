@@ -12,13 +12,12 @@ from torch import Tensor
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
-from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
+from specguide.kernels.float8 import BLOCK, FLOAT8
 from specguide.layers.destination import Destination, finite
-from specguide.layers.quantization.experts import ExpertWeights
-from specguide.layers.quantization.float8 import Float8Input, Float8Products, check_device
+from specguide.layers.quantization.float8 import Float8Products, check_device
+from specguide.layers.quantization.float8_experts import Float8Experts
+from specguide.layers.quantization.float8_input import EACH_GROUP, Float8Input
 from specguide.layers.quantization.method import MatrixSpec
-
-_INPUT = Float8Input(Float8Scaling(is_grouped=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class BlockWeights(Float8Products):
 
     @property
     def input_format(self) -> Float8Input:
-        return _INPUT
+        return EACH_GROUP
 
     def destinations(self) -> dict[str, Destination]:
         rows, columns = self.scale.shape
@@ -101,8 +100,8 @@ class Float8Blocks:
         scale = torch.empty(*_num_blocks(spec), device=spec.device)
         return self._holding(spec, weight, scale)
 
-    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """The same for all experts of a layer, whose products take unrounded inputs."""
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> Float8Experts:
+        """The same for all experts of a layer."""
         spec = specs[0]
         num = len(specs)
         check_device(spec.device)
@@ -110,7 +109,8 @@ class Float8Blocks:
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
         scales = torch.empty(num, *_num_blocks(spec), device=spec.device)
         experts = tuple(map(self._holding, specs, values, scales))
-        return ExpertWeights(experts, ExpertMatrices(values, scales, block=(BLOCK, BLOCK)))
+        matrices = ExpertMatrices(values, scales, block=(BLOCK, BLOCK))
+        return Float8Experts(experts, matrices=matrices, input=EACH_GROUP, dtype=spec.dtype)
 
     def _holding(self, spec: MatrixSpec, weight: Tensor, scale: Tensor) -> BlockWeights:
         if spec.in_features % BLOCK:
