@@ -124,6 +124,20 @@ def test_products_of_some_of_the_experts(num_tokens: int, form: str) -> None:
     close(kernels.expert_parts_float8(found, to_device(down), there, dtype), expected, 1e-2)
 
 
+@pytest.mark.small
+@pytest.mark.parametrize("num_tokens", [1, 70])
+def test_steps_in_flight_fit_into_the_memory_of_a_smaller_gpu(
+    num_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches = pytest.importorskip("specguide.kernels.triton.experts_float8")
+    monkeypatch.setattr(launches, "shared_memory", lambda device: 99 << 10)
+    routing = kernels.route(to_device(random(num_tokens, 4)), RoutingRule(2))
+    matrices = to_device(matrices_of("blocks", 4, 384, 256, biased=False))
+    for is_gated in (True, False):
+        tile = launches.choose_tile(matrices, routing, is_gated=is_gated)
+        assert 0 < tile.num_stages * tile.stage_bytes(is_gated=is_gated) <= 99 << 10
+
+
 @pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("num_tokens", [1, 4, 40, 500])

@@ -76,9 +76,10 @@ def test_what_cannot_be_cut_is_refused(name, tmp_path):
         on_two_ranks(tmp_path)
 
 
-def test_weights_rounded_to_fp8_are_cut(tmp_path):
+@pytest.mark.parametrize("name", ["llama-tied", "mixtral"])
+def test_weights_rounded_to_fp8_are_cut(name, tmp_path):
     """Each part has scales of its own, so that it rounds otherwise, and no worse."""
-    exact = logits(save("llama-tied", tmp_path))
+    exact = logits(save(name, tmp_path))
     whole_error = (logits(tmp_path, quantization="fp8") - exact).norm()
     first, second = on_two_ranks(tmp_path, quantization="fp8")
     assert torch.equal(first, second)

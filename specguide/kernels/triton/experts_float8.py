@@ -7,7 +7,7 @@ scale. Otherwise they are written in the model's dtype, and one more kernel roun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing
 from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
-from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.device import num_multiprocessors, overlap, shared_memory
 from specguide.kernels.triton.experts import BlockPointers, empty_parts, pointers_of
 from specguide.kernels.triton.experts_float8_kernels import (
     Float8Form,
@@ -27,10 +27,10 @@ from specguide.kernels.triton.experts_float8_kernels import (
 from specguide.kernels.triton.float8 import empty_rows, to_float8, to_float8_by
 
 _DTYPES = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16, torch.float32: tl.float32}
-
-
 _ROWS_FIRST = 64
 """Rows from which on products are [rows, features]."""
+_OTHER_BYTES = 2 << 10
+"""Shared memory for anything but steps in flight."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Tile:
 
     block_out: features
     rows:      pairs; a block of more is computed by several programs
-    block_in:  columns per step
+    block_in:  columns per step, 128 or more; fewer are taken if fewer share a scale
     """
 
     block_out: int
@@ -48,25 +48,29 @@ class Tile:
     num_warps: int
     num_stages: int
 
+    def stage_bytes(self, *, is_gated: bool) -> int:
+        """Shared memory of a step in flight."""
+        return (self.block_out * (2 if is_gated else 1) + self.rows) * self.block_in
+
 
 TILES: dict[tuple[bool, bool], dict[int, Tile]] = {
     (True, True): {
         16: Tile(128, 16, 128, 4, 3),
-        32: Tile(128, 32, 128, 4, 3),
-        64: Tile(128, 64, 128, 8, 3),
-        128: Tile(128, 64, 128, 8, 3),
-    },
-    (False, True): {
-        16: Tile(64, 16, 128, 4, 4),
-        32: Tile(64, 32, 128, 4, 4),
+        32: Tile(128, 32, 128, 8, 3),
         64: Tile(128, 64, 128, 8, 4),
         128: Tile(128, 128, 128, 8, 4),
     },
     (True, False): {
         16: Tile(64, 16, 128, 4, 3),
         32: Tile(64, 32, 128, 4, 3),
-        64: Tile(128, 64, 128, 8, 3),
-        128: Tile(128, 64, 128, 8, 3),
+        64: Tile(128, 64, 128, 8, 4),
+        128: Tile(128, 128, 128, 8, 4),
+    },
+    (False, True): {
+        16: Tile(64, 16, 128, 4, 4),
+        32: Tile(64, 32, 128, 4, 4),
+        64: Tile(128, 64, 128, 8, 4),
+        128: Tile(128, 128, 128, 8, 4),
     },
     (False, False): {
         16: Tile(64, 16, 128, 4, 4),
@@ -131,8 +135,10 @@ def choose_tile(matrices: ExpertMatrices, routing: Routing, *, is_gated: bool) -
         num_experts = min(routing.weights.numel(), matrices.num_experts)
         num_programs = num_experts * triton.cdiv(num_outputs, tile.block_out)
         if num_programs < num_multiprocessors(matrices.device):
-            return IDLE_TILE
-    return tile
+            tile = IDLE_TILE
+    num_bytes = tile.stage_bytes(is_gated=is_gated)
+    most = (shared_memory(matrices.device) - _OTHER_BYTES) // num_bytes
+    return replace(tile, num_stages=max(1, min(tile.num_stages, most)))
 
 
 def _has_blocks(matrices: ExpertMatrices) -> bool:
@@ -143,7 +149,7 @@ def _has_blocks(matrices: ExpertMatrices) -> bool:
 def _is_rounded_inside(scaling: Float8Scaling, tile: Tile, num_outputs: int) -> bool:
     """Whether a program sees all inner features that share a scale."""
     group = BLOCK if scaling.is_grouped else num_outputs
-    return scaling.static_scale is not None or (tile.block_out == group)
+    return scaling.static_scale is not None or tile.block_out == group
 
 
 def _form(x: Float8Rows, matrices: ExpertMatrices, tile: Tile, *, is_gated: bool) -> Float8Form:
