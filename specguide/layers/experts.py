@@ -229,7 +229,7 @@ class SharedExperts:
         both = self.experts.both_forms(x)
         chosen, shared = self.experts(both), self.shared(both.of(self.shared.input_format)).parts
         if self.gate is not None:
-            shared = shared * self.gate.forward(both.of(None)).float().sigmoid()
+            shared = shared * self.gate.forward(both.plain).float().sigmoid()
         parts = torch.cat([chosen.parts, shared.to(chosen.parts.dtype)])
         return PartialSums(parts, ranks=chosen.ranks)
 
