@@ -19,7 +19,7 @@ from torch import Tensor
 _CHUNK = 64
 """Tokens that are computed together."""
 
-_NORM_EPS = 1e-6
+NORM_EPS = 1e-6
 """Added to the squared length of queries and keys."""
 
 
@@ -286,7 +286,7 @@ def _steps_back(
 def _unit(heads: Tensor) -> Tensor:
     """Heads of length 1, float32."""
     heads = heads.float()
-    return heads * (heads.square().sum(-1, keepdim=True) + _NORM_EPS).rsqrt()
+    return heads * (heads.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt()
 
 
 def _sequences(own: DeltaPass) -> Iterator[tuple[slice, int, int, int, Tensor | None]]:

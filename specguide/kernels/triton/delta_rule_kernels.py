@@ -1,0 +1,173 @@
+"""Owns what the kernels of the delta rule share: settling open tokens, and triangular systems."""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from specguide.kernels.delta_rule import DeltaHeads, DeltaPass, DeltaState
+
+_BLOCK = tl.constexpr(16)
+"""Rows of the blocks on the diagonal that are inverted step by step; no product has fewer."""
+
+
+class Sizes(NamedTuple):
+    """Constants: key heads, value heads, dimensions, open tokens in the state, slots; of the places
+    of tokens to settle, how many a sequence may have, and the stride between sequences; and the
+    strides of `ancestors` between sequences and tokens."""
+
+    groups: Any
+    heads: Any
+    key_dim: Any
+    value_dim: Any
+    places: Any
+    slots: Any
+    settled: Any
+    settled_stride: Any
+    ancestors_stride: Any
+    ancestors_row: Any
+
+
+@triton.jit
+def _settle_few(matrix, state, places, row, end, own, head, row_dim, column, sizes):
+    """Add the tokens that are settled to a matrix that has decayed already, one by one, without
+    branches: all of them are loaded at once."""
+    group = head // (sizes.heads // sizes.groups)
+    is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
+    for step in tl.static_range(sizes.settled):
+        exists = step < own.num_settled
+        place = row + tl.load(places + step, mask=exists, other=0)
+        decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
+        key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim + row_dim
+        key = tl.load(key, mask=is_row & exists, other=0).to(tl.float32)
+        change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim + column
+        change = tl.load(change, mask=is_column & exists, other=0)
+        matrix += (key * tl.exp(tl.minimum(end - decay, 0.0)))[:, None] * change[None, :]
+    return matrix
+
+
+@triton.jit
+def _settle_many(matrix, state, places, row, end, own, head, row_dim, column, sizes):
+    """Like `_settle_few`, by products of blocks."""
+    group = head // (sizes.heads // sizes.groups)
+    is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
+    for first in range(0, own.num_settled, _BLOCK):
+        step = first + tl.arange(0, _BLOCK)
+        exists = step < own.num_settled
+        place = row + tl.load(places + step, mask=exists, other=0)
+        decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
+        key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim
+        key = key[None, :] + row_dim[:, None]
+        key = tl.load(key, mask=is_row[:, None] & exists[None, :], other=0).to(tl.float32)
+        change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim
+        change = change[:, None] + column[None, :]
+        change = tl.load(change, mask=exists[:, None] & is_column[None, :], other=0)
+        weight = tl.exp(tl.minimum(end - decay, 0.0))
+        matrix = tl.dot(key * weight[None, :], change, matrix, input_precision="tf32x3")
+    return matrix
+
+
+@triton.jit
+def settled_matrix(state, settled, own, index, head, row_dim, column, sizes, FEW: tl.constexpr):
+    """Some columns of a head's matrix behind the tokens that are settled now, float32; zeros where
+    a sequence begins.
+
+    settled: pointer to the places of the open tokens that are settled, of the first sequence
+    """
+    at = matrix_at(state, own, head, row_dim, column, sizes)
+    exists = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
+    matrix = tl.load(at, mask=exists & (own.num_settled >= 0), other=0)
+    if own.num_settled > 0:
+        places = settled + index * sizes.settled_stride
+        row = (own.turn * sizes.slots + own.slot) * sizes.places
+        last = row + tl.load(places + own.num_settled - 1)
+        end = tl.load(state.open_decays + last * sizes.heads + head)
+        matrix *= tl.exp(end)
+        if FEW:
+            matrix = _settle_few(
+                *(matrix, state, places, row, end, own, head, row_dim, column, sizes)
+            )
+        else:
+            matrix = _settle_many(
+                *(matrix, state, places, row, end, own, head, row_dim, column, sizes)
+            )
+    return matrix
+
+
+@triton.jit
+def matrix_at(state, own, head, row_dim, column, sizes):
+    """Pointers to some columns of a head's matrix."""
+    row = (own.slot * sizes.heads + head) * sizes.key_dim + row_dim
+    return state.matrices + row[:, None] * sizes.value_dim + column[None, :]
+
+
+@triton.jit
+def solved(lower, wanted, BLOCK: tl.constexpr):
+    """X of (1 + lower) · X = wanted for a lower triangular matrix with zeros on its diagonal, by
+    forward substitution."""
+    row = tl.arange(0, BLOCK)
+    for step in tl.static_range(BLOCK - 1):
+        factor = tl.sum(tl.where((row == step)[None, :], lower, 0.0), 1)
+        known = tl.sum(tl.where((row == step)[:, None], wanted, 0.0), 0)
+        wanted -= factor[:, None] * known[None, :]
+    return wanted
+
+
+@triton.jit
+def _inverse_blocks(lower, NUM: tl.constexpr):
+    """The inverses of 1 + each block [NUM, 16, 16], by forward substitution."""
+    place = tl.arange(0, _BLOCK)
+    is_one = place[:, None] == place[None, :]
+    inverse = tl.broadcast_to(is_one[None, :, :].to(tl.float32), (NUM, _BLOCK, _BLOCK))
+    for step in range(_BLOCK - 1):
+        is_step = place == step
+        factor = tl.sum(tl.where(is_step[None, None, :], lower, 0.0), 2)
+        known = tl.sum(tl.where(is_step[None, :, None], inverse, 0.0), 1)
+        inverse -= factor[:, :, None] * known[:, None, :]
+    return inverse
+
+
+@triton.jit
+def _merged(inverse, lower, row, column, HALF: tl.constexpr):
+    """Inverses of blocks of HALF rows on the diagonal, merged to those of blocks twice as long."""
+    is_inside = (row // (2 * HALF) == column // (2 * HALF)) & (row // HALF != column // HALF)
+    between = tl.where(is_inside, lower, 0.0)
+    merged = tl.dot(inverse, between, input_precision="tf32x3")
+    return inverse - tl.dot(merged, inverse, input_precision="tf32x3")
+
+
+@triton.jit
+def unit_inverse(lower, SIZE: tl.constexpr):
+    """The inverse of 1 + lower for a lower triangular matrix [SIZE, SIZE] with zeros on its
+    diagonal: of blocks on the diagonal first, which are then merged by products.
+
+    No powers of `lower` are added up: they may be large and cancel each other.
+    """
+    num: tl.constexpr = SIZE // _BLOCK
+    place = tl.arange(0, SIZE)
+    row, column = place[:, None], place[None, :]
+    on_diagonal = row // _BLOCK == column // _BLOCK
+    blocks = tl.reshape(tl.where(on_diagonal, lower, 0.0), (SIZE, num, _BLOCK))
+    blocks = tl.reshape(tl.sum(blocks, 1), (num, _BLOCK, _BLOCK))
+    blocks = tl.reshape(_inverse_blocks(blocks, num), (SIZE, 1, _BLOCK))
+    inverse = tl.reshape(tl.broadcast_to(blocks, (SIZE, num, _BLOCK)), (SIZE, SIZE))
+    inverse = tl.where(on_diagonal, inverse, 0.0)
+    for level in tl.static_range(3):
+        if (_BLOCK << level) < SIZE:
+            inverse = _merged(inverse, lower, row, column, _BLOCK << level)
+    return inverse
+
+
+def sizes_of(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Sizes:
+    _, num_heads, value_dim = heads.value.shape
+    _, num_slots, num_places, groups, key_dim = state.open_keys.shape
+    sizes = (
+        *(groups, num_heads, key_dim, value_dim, num_places, num_slots),
+        *(own.settled.shape[1], own.settled.stride(0)),
+        *((0, 0) if own.ancestors is None else own.ancestors.stride()[:2]),
+    )
+    return Sizes(*map(tl.constexpr, sizes))
