@@ -200,6 +200,14 @@ class Piggyback(NamedTuple):
 NO_PIGGYBACK = Piggyback()
 
 
+class StateCopy(NamedTuple):
+    """A copy of the state of linear attention from one row of its memory to another. The first rows
+    are the slots'; states are saved in those behind."""
+
+    source: int
+    target: int
+
+
 @dataclass(frozen=True)
 class Batch:
     """The host's frozen plan of one iteration. All requests prefill, or all decode; a decode batch
@@ -217,6 +225,8 @@ class Batch:
     levels:       how much of the draft layout it verifies and drafts; None: all
     starts:       in a decode batch, the requests that decode for the first time
     piggyback:    the chunks of prompts that a decode batch carries
+    restored:     copies of states before it runs
+    saved:        copies of states behind it
     """
 
     request_ids: tuple[int, ...]
@@ -230,6 +240,8 @@ class Batch:
     levels: IterationLayouts | None = None
     starts: tuple[Start, ...] = ()
     piggyback: Piggyback = NO_PIGGYBACK
+    restored: tuple[StateCopy, ...] = ()
+    saved: tuple[StateCopy, ...] = ()
 
     @property
     def first_rows(self) -> frozenset[int]:

@@ -25,7 +25,7 @@ def logits_of(
     num_pages = -(-num_tokens // page_size)
     cache_dtype = cache_dtype or decoder.dtype
     cache = KVCache.allocate(keys_of(decoder), num_pages, page_size, cache_dtype, device)
-    cache = replace(cache, states=decoder.new_states(num_slots=1, num_open=1))
+    cache = replace(cache, states=decoder.new_states(num_rows=1, num_open=1))
     positions = torch.arange(num_tokens, device=device)
     context = ForwardContext(
         position_ids=positions,

@@ -22,14 +22,12 @@ class PageAllocator:
     pages last.
 
     A page id stands for one page in every layer of a KVCache, the drafter's included.
-
-    is_shared: pages may be published, so that other requests share them
     """
 
-    def __init__(self, num_pages: int, *, is_shared: bool = True) -> None:
+    def __init__(self, num_pages: int) -> None:
         if num_pages < 1:
             raise ValueError(f"a KV cache needs at least one page, found {num_pages}")
-        self._num_pages, self.is_shared = num_pages, is_shared
+        self._num_pages = num_pages
         self._free = list(range(num_pages - 1, -1, -1))
         self._num_holders: dict[int, int] = {}
         self._pages: dict[PageKey, int] = {}  # published pages by key

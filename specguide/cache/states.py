@@ -1,4 +1,5 @@
-"""Owns the memory of layers whose state has one size for any context, a state for each slot."""
+"""Owns the memory of layers whose state has one size for any context: a state for each slot, and
+saved ones."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.kernels import DeltaPass, DeltaState, StatePart, StateShape
+from specguide.kernels import DeltaPass, DeltaState, StatePart, StateShape, on_device
 from specguide.kernels.attention import ForwardContext, StateRows, TreeMask
 
 
 @dataclass(frozen=True, eq=False)
 class SlotStates:
-    """The states of all layers and slots.
+    """The states of all layers in R rows: one for each slot, and those in which states are saved.
 
-    layers:  of each layer
-    lengths: int64 [num_slots + 1], tokens that the states have taken in; the last entry is for
-             sequences without a slot
-    turns:   int64 [num_slots + 1], which copy is read next, see DeltaState
-    paths:   int32 [num_slots + 1, N], places of the open tokens along the path that was accepted
+    memory:  of all layers, each tensor [num_layers, …]
+    lengths: int64 [R + 1], tokens that the states have taken in; the last entry is for sequences
+             without a slot
+    turns:   int64 [R + 1], which copy is read next, see DeltaState
+    paths:   int32 [R + 1, N], places of the open tokens along the path that was accepted
     """
 
-    layers: tuple[DeltaState, ...]
+    memory: DeltaState
     lengths: Tensor
     turns: Tensor
     paths: Tensor
@@ -33,24 +34,26 @@ class SlotStates:
     def allocate(
         cls,
         shape: StateShape,
-        num_slots: int,
+        num_rows: int,
         num_open: int,
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> SlotStates:
         """Zeroed memory. num_open: most tokens of a slot that may be rejected"""
-        layers = tuple(
-            DeltaState(
-                *(
-                    torch.zeros(it.shape, dtype=it.dtype, device=device)
-                    for it in shape.tensors(num_slots, num_open, dtype)
-                )
+        memory = DeltaState(
+            *(
+                torch.zeros((shape.num_layers, *it.shape), dtype=it.dtype, device=device)
+                for it in shape.tensors(num_rows, num_open, dtype)
             )
-            for _ in range(shape.num_layers)
         )
-        lengths = torch.zeros(num_slots + 1, dtype=torch.int64, device=device)
+        lengths = torch.zeros(num_rows + 1, dtype=torch.int64, device=device)
         chain = torch.arange(num_open, dtype=torch.int32, device=device)
-        return cls(layers, lengths, torch.zeros_like(lengths), chain.repeat(num_slots + 1, 1))
+        return cls(memory, lengths, torch.zeros_like(lengths), chain.repeat(num_rows + 1, 1))
+
+    @cached_property
+    def layers(self) -> tuple[DeltaState, ...]:
+        """The states of each layer."""
+        return tuple(DeltaState(*its) for its in zip(*self.memory, strict=True))
 
     def run(
         self, parts: Sequence[tuple[slice, ForwardContext]]
@@ -63,7 +66,19 @@ class SlotStates:
     @property
     def num_bytes(self) -> int:
         """Memory of all layers, bytes."""
-        return sum(tensor.nbytes for layer in self.layers for tensor in layer)
+        return sum(tensor.nbytes for tensor in self.memory)
+
+    def copy(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy states from row to row: source and target of each; no row is both. At most one token
+        of each source may be open, as behind a chunk of a prompt."""
+        source, target = on_device(copies, self.lengths.device).T
+        self.memory.matrices[:, target] = self.memory.matrices[:, source]
+        for tensor in self.memory[1:]:
+            both = tensor[:, :, :, :1] if tensor is not self.memory.inputs else tensor
+            both[:, :, target] = both[:, :, source]
+        for tensor in (self.lengths, self.turns):
+            tensor[target] = tensor[source]
+        self.paths[target] = self._chain
 
     def accept(self, slots: Tensor, nodes: Tensor) -> None:
         """Tell which nodes of draft trees were accepted. slots: int64 [B]; nodes: int64 [B, D], the
@@ -73,7 +88,7 @@ class SlotStates:
 
     def free(self) -> None:
         """See KVCache."""
-        for tensor in (tensor for layer in self.layers for tensor in layer if tensor.is_cuda):
+        for tensor in (tensor for tensor in self.memory if tensor.is_cuda):
             tensor.untyped_storage().resize_(0)
 
     def _begin(self, context: ForwardContext) -> DeltaPass:
@@ -103,7 +118,7 @@ class SlotStates:
 
     @property
     def _num_before(self) -> int:
-        return self.layers[0].inputs.shape[2]
+        return self.memory.inputs.shape[3]
 
     @cached_property
     def _chain(self) -> Tensor:

@@ -72,9 +72,7 @@ class Engine:
         self._admission = Admission(
             self.config, self.tokenizer, capabilities, makes_texts=makes_texts
         )
-        self._pages = PageAllocator(
-            capabilities.cache_size.num_pages, is_shared=not capabilities.has_states
-        )
+        self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
             capabilities.scheduler_limits(self.config),
             self._pages,

@@ -254,12 +254,12 @@ class Decoder:
                 angles, scales = rotary[rope]
                 yield AttentionState(context, angles, *next(keys), scales)
 
-    def new_states(self, num_slots: int, num_open: int) -> SlotStates | None:
+    def new_states(self, num_rows: int, num_open: int) -> SlotStates | None:
         """Memory for what its layers remember of slots, see SlotStates; None: nothing."""
         shape = self.state_shape()
         if shape is None:
             return None
-        return SlotStates.allocate(shape, num_slots, num_open, self.dtype, self.device)
+        return SlotStates.allocate(shape, num_rows, num_open, self.dtype, self.device)
 
     def state_shape(self) -> StateShape | None:
         """What the layers of this stage remember of each slot on this rank; None: nothing."""

@@ -18,6 +18,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from specguide.errors import EngineError
+from specguide.scheduler.saved_states import NoStates
 from specguide.scheduler.sequence import SequenceState
 
 if TYPE_CHECKING:
@@ -38,10 +39,19 @@ class BlockTables:
     """The pages of all requests that are open.
 
     num_ahead: number of tokens behind a page on which its keys depend: 1 with a drafter, else 0
+    states:    the states that are saved behind pages
     """
 
-    def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
+    def __init__(
+        self,
+        pages: PageAllocator,
+        page_size: int,
+        *,
+        num_ahead: int,
+        states: NoStates | None = None,
+    ) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
+        self.states = states or NoStates()
         self._tables: dict[SequenceState, tuple[int, ...]] = {}
         self._keys: dict[SequenceState, list[bytes]] = {}
         """Page keys of each request's published pages, which are its first ones."""
@@ -64,15 +74,17 @@ class BlockTables:
                 break
             table.append(page)
             keys.append(key)
-        self._tables[sequence] = tuple(table)
-        self._keys[sequence] = keys
-        return len(table) * self._page_size
+        num_usable = self.states.num_usable(keys)
+        self._pages.free(table[num_usable:])
+        self._tables[sequence] = tuple(table[:num_usable])
+        self._keys[sequence] = keys[:num_usable]
+        self.states.restore(keys[:num_usable], sequence.slot)
+        return num_usable * self._page_size
 
     def num_cached(self, sequence: SequenceState) -> int:
         """Number of its first tokens whose keys are in the prefix cache now."""
-        pages = self._pages
-        found = takewhile(pages.is_published, self._prefix_keys(sequence))
-        return sum(1 for _ in found) * self._page_size
+        found = list(takewhile(self._pages.is_published, self._prefix_keys(sequence)))
+        return self.states.num_usable(found) * self._page_size
 
     def grow(self, sequence: SequenceState, num_positions: int, most_positions: int) -> bool:
         """Give it pages for the first `num_positions`, and some more, not beyond `most_positions`.
@@ -96,12 +108,24 @@ class BlockTables:
         """Publish the full pages of its first `num_tokens`, whose keys are final, or will be when
         the planned iterations have run."""
         keys = self._keys[sequence]
-        if not self._pages.is_shared or num_tokens < (len(keys) + 1) * self._page_size:
+        if num_tokens < (len(keys) + 1) * self._page_size:
             return
         table = self._tables[sequence]
         for key in self._keys_from(sequence, keys, num_tokens):
             self._pages.publish(table[len(keys)], key)
             keys.append(key)
+
+    def chunk_end(self, sequence: SequenceState, end: int) -> int:
+        """The position at which its next chunk is to end, which may be up to `end`."""
+        start, num_tokens = sequence.num_computed, sequence.num_tokens
+        return self.states.chunk_end(start, end, num_tokens, self._page_size)
+
+    def publish_chunk(self, sequence: SequenceState, end: int) -> None:
+        """Publish the full pages of a planned chunk that ends at `end`, and save the state behind
+        it if it ends with a page."""
+        self.publish(sequence, end)
+        if end % self._page_size == 0 and end < sequence.num_tokens:
+            self.states.save(self._keys[sequence][end // self._page_size - 1], sequence.slot)
 
     def close(self, sequence: SequenceState) -> None:
         """Give the request's pages back, if it has any."""
@@ -133,8 +157,6 @@ class BlockTables:
 
     def _prefix_keys(self, sequence: SequenceState) -> Iterator[bytes]:
         """Page keys of the pages that it may share; kept in the sequence once they are computed."""
-        if not self._pages.is_shared:
-            return
         keys = sequence.prefix_keys
         num_pages = min(sequence.num_reusable, sequence.num_tokens - 1) // self._page_size
         yield from islice(keys, num_pages)

@@ -23,6 +23,8 @@ class SchedulerLimits:
     piggyback:           how many prompt tokens a decode iteration may carry
     max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
                          chunks that fit
+    state_rows:          rows of memory in which states of linear attention can be saved; None: the
+                         model has no such states
     min_slowdown:        how many times as long as without prompts an iteration may take, whatever
                          max_step_s says
     """
@@ -36,6 +38,7 @@ class SchedulerLimits:
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
     max_step_s: float = math.inf
     min_slowdown: float = 0.0
+    state_rows: range | None = None
 
     @cached_property
     def most_tokens(self) -> int:

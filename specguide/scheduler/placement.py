@@ -10,6 +10,7 @@ from specguide.errors import EngineError
 from specguide.scheduler.block_tables import BlockTables
 from specguide.scheduler.fairness import ClientShares
 from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.saved_states import SavedStates
 from specguide.scheduler.sequence import SequenceState
 from specguide.scheduler.slots import SlotPool
 from specguide.scheduler.waiting import WaitingQueue
@@ -36,7 +37,8 @@ class Placement:
     ) -> None:
         self._limits, self._pages = limits, pages
         num_ahead = min(limits.num_draft_tokens, 1)
-        self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead)
+        states = None if limits.state_rows is None else SavedStates(limits.state_rows)
+        self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead, states=states)
         self.shares = ClientShares()
         self.waiting = WaitingQueue(self.shares, self.tables.num_cached)
         self.prefilling: list[SequenceState] = []

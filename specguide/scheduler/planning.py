@@ -97,6 +97,7 @@ class Planner:
         for sequence in sequences:
             sequence.num_in_flight += 1
         are_last = [chunk.next_id is None for chunk in chunks]
+        restored, saved = self._placement.tables.states.take()
         return Batch(
             request_ids=tuple([sequence.request_id for sequence in sequences]),
             slots=tuple([sequence.slot for sequence in sequences]),
@@ -115,4 +116,6 @@ class Planner:
             ),
             starts=tuple(starts),
             piggyback=piggyback,
+            restored=restored,
+            saved=saved,
         )

@@ -117,6 +117,7 @@ class PromptPlanner:
         few pages."""
         self._open(sequence)
         end = min(sequence.num_tokens, sequence.num_computed + budget)
+        end = self._placement.tables.chunk_end(sequence, end)
         num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
         if not self._placement.make_room(sequence, end + num_ahead):
             return None
@@ -127,6 +128,7 @@ class PromptPlanner:
         page is free."""
         self._open(sequence)
         end = min(sequence.num_tokens - 1, sequence.num_computed + budget)
+        end = self._placement.tables.chunk_end(sequence, end)
         most = self._placement.most_positions(sequence)
         if end == sequence.num_computed or not self._placement.tables.grow(sequence, end, most):
             return None
@@ -139,5 +141,5 @@ class PromptPlanner:
 
     def _chunk(self, sequence: SequenceState, end: int) -> Chunk:
         """Its next tokens up to, but without, position `end`; its pages have room for them."""
-        self._placement.tables.publish(sequence, end)
+        self._placement.tables.publish_chunk(sequence, end)
         return sequence.next_chunk(end)

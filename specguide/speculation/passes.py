@@ -3,12 +3,13 @@ the drafter's pass for each further draft."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from specguide.batch import TokenScores
+from specguide.batch import StateCopy, TokenScores
 from specguide.cache import KVCache, move_keys
 from specguide.kernels import LogitsShare
 from specguide.kernels.attention import JoinedContext, OutputRows
@@ -178,6 +179,12 @@ class ForwardPasses:
         move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
         if self._cache.states is not None:
             self._cache.states.accept(self._state.ids[inputs.slots], nodes)
+
+    def copy_states(self, copies: Sequence[StateCopy]) -> None:
+        """Copy states of the target's linear attention from row to row, if there are any to
+        copy."""
+        if copies and self._cache.states is not None:
+            self._cache.states.copy(copies)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

@@ -40,7 +40,7 @@ class OneModelStep:
         grammar: GrammarStream,
         options: StepOptions,
     ) -> None:
-        self._state, self._grammar = state, grammar
+        self._passes, self._state, self._grammar = passes, state, grammar
         self._recorder = grammar.recorder
         self._iteration = Iteration(passes, sampler, state, grammar, options)
         self._sized = SizedIterations(self._iteration, state, grammar, options)
@@ -62,20 +62,25 @@ class OneModelStep:
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """See Step. On a GPU it returns at once."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
-            self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            sampling = self._batch_sampling.of(batch, processed)
-            if batch.is_prefill:
-                return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
-            self._change(batch)
-            levels = batch.levels or self._sized.all_levels
-            if self._sized.runner is None or sampling.processed:
-                prompts = self._iteration.prompts_exactly(batch.piggyback)
-                slots = self._batch_sampling.slots
-                return self._results.put(
-                    self._iteration.decode(slots, sampling, levels, prompts),
-                    range(len(batch.slots)),
-                )
-            return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
+            self._passes.copy_states(batch.restored)
+            output = self._launch(batch, processed)
+            self._passes.copy_states(batch.saved)
+            return output
+
+    def _launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
+        self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
+        sampling = self._batch_sampling.of(batch, processed)
+        if batch.is_prefill:
+            return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
+        self._change(batch)
+        levels = batch.levels or self._sized.all_levels
+        if self._sized.runner is None or sampling.processed:
+            prompts = self._iteration.prompts_exactly(batch.piggyback)
+            slots = self._batch_sampling.slots
+            return self._results.put(
+                self._iteration.decode(slots, sampling, levels, prompts), range(len(batch.slots))
+            )
+        return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
 
     def leave(self, slots: Sequence[int]) -> None:
         """See Step."""

@@ -29,8 +29,8 @@ class Capabilities:
     guided_drafts: drafts are chosen among the tokens that the grammar allows
     lag:           batches that are launched before the results of an earlier one are read
     piggyback:     how many prompt tokens a decode iteration may carry
-    has_states:    the model keeps a state for each slot, so that no request can go on behind the
-                   keys of another one
+    state_rows:    rows of memory in which states of linear attention can be saved; None: the model
+                   has no such states
     """
 
     vocab_size: int
@@ -40,7 +40,7 @@ class Capabilities:
     guided_drafts: bool
     lag: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
-    has_states: bool = False
+    state_rows: range | None = None
 
     def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
         """The limits within which the scheduler must plan."""
@@ -54,6 +54,7 @@ class Capabilities:
             piggyback=self.piggyback,
             max_step_s=config.max_step_s,
             min_slowdown=config.min_slowdown,
+            state_rows=self.state_rows,
         )
 
     def layout_for(self, params: SamplingParams) -> DraftLayout | None:

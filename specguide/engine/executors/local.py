@@ -104,7 +104,7 @@ class LocalExecutor:
             guided_drafts=config.guided_drafts,
             lag=config.lag,
             piggyback=step.piggyback_limits,
-            has_states=memory.cache.states is not None,
+            state_rows=memory.state_rows,
         )
         return cls(step, grammar, capabilities, config.max_prefill_tokens, memory.caches)
 

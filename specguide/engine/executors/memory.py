@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, SlotStates, cache_size
+from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, cache_size
 from specguide.cache.sizing import free_memory, in_words
 from specguide.config.resolved import ResolvedConfig
 from specguide.errors import InvalidParams
@@ -21,6 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
 _SHORTEST = 2
 """Tokens of the shortest context: one of prompt, one of output."""
+_SAVED_SHARE = 0.05
+"""Part of the free memory in which states of linear attention are saved for later requests."""
 _LIBRARY_BYTES = 1 << 30
 """Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
@@ -30,12 +32,14 @@ class Memory:
     """The caches and the slot table.
 
     draft_cache: None where the drafter keeps no keys
+    state_rows:  see Capabilities
     """
 
     size: CacheSize
     cache: KVCache
     draft_cache: KVCache | None
     slots: SlotTable
+    state_rows: range | None
 
     @property
     def caches(self) -> tuple[KVCache, ...]:
@@ -49,7 +53,8 @@ class Memory:
         """Allocate it. Raises InvalidParams where the device has too little memory, or does not
         support the cache's dtype."""
         keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
-        states = _states(config, target)
+        state_rows = _state_rows(config, target)
+        states = target.new_states(state_rows.stop, config.layout.num_nodes) if state_rows else None
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
         least = target.stage.world.least(size.num_pages, target.device)
@@ -70,11 +75,13 @@ class Memory:
             target.config.vocab_size,
             config.layout,
             has_adapters=bool(config.adapters),
-            has_states=states is not None,
+            has_states=state_rows is not None,
         )
         is_guided = config.guide is not None
         slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)
-        return cls(size, cache, draft_cache[0] if draft_cache else None, slots)
+        draft = draft_cache[0] if draft_cache else None
+        saved = None if state_rows is None else state_rows[sizes.num_slots :]
+        return cls(size, cache, draft, slots, saved)
 
 
 def _keys_of_target(target: Decoder) -> KeyShape:
@@ -84,22 +91,25 @@ def _keys_of_target(target: Decoder) -> KeyShape:
     return keys_of(target)._replace(num_layers=max(1, len(layers)))
 
 
-def _states(config: ResolvedConfig, target: Decoder) -> SlotStates | None:
-    """The states of the target's linear attention; None where it has none. Raises InvalidParams
-    where the device has too little memory."""
-    shape = target.state_shape()
-    if shape is None:
+def _state_rows(config: ResolvedConfig, target: Decoder) -> range | None:
+    """The rows of memory for states: of all slots, then for saved ones; None where the target has
+    no linear attention. Raises InvalidParams where the device has too little memory."""
+    if target.config.linear is None:
         return None
-    sizes = config.max_batch_size + 1, config.layout.num_nodes
-    num_bytes, free = shape.num_bytes(*sizes, target.dtype), free_memory(target.device)
-    if num_bytes > free:
-        raise InvalidParams(
-            f"the states of linear attention need {in_words(num_bytes)} for max_batch_size "
-            f"{config.max_batch_size}, but only {in_words(free)} of memory are free: lower "
-            "max_batch_size, or let fewer drafts be made",
-            param="max_batch_size",
-        )
-    return target.new_states(*sizes)
+    num_slots, shape = config.max_batch_size + 1, target.state_shape()
+    num_saved = config.max_batch_size
+    if shape is not None:
+        row_bytes = shape.num_bytes(1, config.layout.num_nodes, target.dtype)
+        free = free_memory(target.device)
+        if num_slots * row_bytes > free:
+            raise InvalidParams(
+                f"the states of linear attention need {in_words(num_slots * row_bytes)} for "
+                f"max_batch_size {config.max_batch_size}, but only {in_words(free)} of memory are "
+                "free: lower max_batch_size, or let fewer drafts be made",
+                param="max_batch_size",
+            )
+        num_saved = min(num_saved, int(_SAVED_SHARE * free) // row_bytes)
+    return range(num_slots + target.stage.world.least(num_saved, target.device))
 
 
 def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:
