@@ -51,6 +51,22 @@ class Float8Rows(NamedTuple):
         return self.values.device
 
 
+class UnroundedRows(NamedTuple):
+    """Rows that the product behind rounds, each by its own scale, as it reads them.
+
+    values:  [T, D]
+    largest: float32 [T, parts], the largest absolute value of each part of a row
+    """
+
+    values: Tensor
+    largest: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds them."""
+        return self.values.device
+
+
 @dataclass(frozen=True, eq=False)
 class Float8Scaling:
     """How rows are rounded.

@@ -1,7 +1,8 @@
 """Owns the launches of the products of float8 experts, and their tiles.
 
 Inner features are rounded to float8 where they are computed if a program has all that share a
-scale. Otherwise they are written in the model's dtype, and one more kernel rounds them.
+scale. Otherwise they are written in the model's dtype, and rounded where they are read if these are
+few rows with one scale each, else by one more kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing
-from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
+from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.triton.device import num_multiprocessors, overlap, shared_memory
 from specguide.kernels.triton.experts import BlockPointers, empty_parts, pointers_of
 from specguide.kernels.triton.experts_float8_kernels import (
@@ -29,6 +30,8 @@ from specguide.kernels.triton.float8 import empty_rows, to_float8, to_float8_by
 _DTYPES = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16, torch.float32: tl.float32}
 _ROWS_FIRST = 64
 """Rows from which on products are [rows, features]."""
+_MOST_ROUNDED_LATE = 32
+"""Maximum rows of a block for which the product behind rounds, which saves a launch."""
 _OTHER_BYTES = 2 << 10
 """Shared memory for anything but steps in flight."""
 
@@ -92,7 +95,7 @@ def gated_experts_float8(
     limits: GateLimits | None,
     scaling: Float8Scaling | None,
     dtype: torch.dtype,
-) -> Tensor | Float8Rows:
+) -> Tensor | Float8Rows | UnroundedRows:
     """See experts_float8.gated_experts_float8."""
     num_pairs, num_outputs = routing.weights.numel(), matrices.out_features // 2
     tile = choose_tile(matrices, routing, is_gated=True)
@@ -111,11 +114,17 @@ def gated_experts_float8(
     _launch(x, matrices, routing, sink, tile, dtype, is_gated=True, limits=limits)
     if scaling is None:
         return inner
-    return to_float8(inner, scaling) if largest is None else to_float8_by(inner, largest)
+    if largest is None:
+        return to_float8(inner, scaling)
+    is_late = routing.blocks is not None and routing.blocks.rows <= _MOST_ROUNDED_LATE
+    return UnroundedRows(inner, largest) if is_late else to_float8_by(inner, largest)
 
 
 def expert_parts_float8(
-    inner: Float8Rows, matrices: ExpertMatrices, routing: Routing, dtype: torch.dtype
+    inner: Float8Rows | UnroundedRows,
+    matrices: ExpertMatrices,
+    routing: Routing,
+    dtype: torch.dtype,
 ) -> Tensor:
     """See experts_float8.expert_parts_float8."""
     output = empty_parts(routing, matrices.out_features, dtype)
@@ -152,21 +161,24 @@ def _is_rounded_inside(scaling: Float8Scaling, tile: Tile, num_outputs: int) -> 
     return scaling.static_scale is not None or tile.block_out == group
 
 
-def _form(x: Float8Rows, matrices: ExpertMatrices, tile: Tile, *, is_gated: bool) -> Float8Form:
+def _form(
+    x: Float8Rows | UnroundedRows, matrices: ExpertMatrices, tile: Tile, *, is_gated: bool
+) -> Float8Form:
     row_len, (scale_rows, scale_columns) = matrices.in_features, matrices.block
-    group = BLOCK if x.scale.shape[1] > 1 else row_len
+    num_parts = x.largest.shape[1] if isinstance(x, UnroundedRows) else 0
+    group = BLOCK if isinstance(x, Float8Rows) and x.scale.shape[1] > 1 else row_len
     shared = [size for size in (scale_columns, group) if size < row_len]
     is_even = not is_gated or matrices.out_features // 2 % tile.block_out == 0
     constants = (
         *(row_len, math.gcd(tile.block_in, *shared), scale_rows, scale_columns, group),
         *(bool(shared), scale_rows % tile.block_out == 0 and is_even),
-        tile.rows >= _ROWS_FIRST,
+        *(tile.rows >= _ROWS_FIRST, num_parts, triton.next_power_of_2(num_parts)),
     )
     return Float8Form(*map(tl.constexpr, constants))
 
 
 def _launch(
-    x: Float8Rows,
+    x: Float8Rows | UnroundedRows,
     matrices: ExpertMatrices,
     routing: Routing,
     sink: Float8Sink,

@@ -17,14 +17,14 @@ import triton.language as tl
 
 from specguide.kernels.triton.device import await_results
 from specguide.kernels.triton.experts_kernels import gated
-from specguide.kernels.triton.float8 import clamped, scale_of_row
+from specguide.kernels.triton.float8 import rounded, scale_of_row
 
 _EXACT = tl.constexpr(128)
 """Products that the tensor cores add up."""
 
 
 class RowPointers(NamedTuple):
-    """Pointers to the tensors of Float8Rows."""
+    """Pointers to the tensors of Float8Rows or UnroundedRows."""
 
     numbers: Any
     scales: Any
@@ -34,7 +34,9 @@ class Float8Form(NamedTuple):
     """Constants: row length, columns per step, rows and columns of a weight that share a scale, and
     columns of an input that do. HAS_BLOCKS: a row has several scales. IS_ALIKE: all features of a
     program have the same scales. IS_BY_ROWS: products are [rows, features], so that a thread has
-    few rows and their scales; else [features, rows], since tensor cores take 64 of the first"""
+    few rows and their scales; else [features, rows], since tensor cores take 64 of the first.
+    NUM_PARTS: parts of UnroundedRows; 0: rows are rounded. BLOCK_PARTS: a power of two of at least
+    as many"""
 
     ROW_LEN: Any
     BLOCK_IN: Any
@@ -44,6 +46,8 @@ class Float8Form(NamedTuple):
     HAS_BLOCKS: Any
     IS_ALIKE: Any
     IS_BY_ROWS: Any
+    NUM_PARTS: Any
+    BLOCK_PARTS: Any
 
 
 class Float8Sink(NamedTuple):
@@ -124,6 +128,18 @@ def _finished(total, matrix, feature, first, input_scales, form):
 
 
 @triton.jit
+def _row_scales(x, row, is_row, form):
+    """The scales of rows, if each has one."""
+    if form.NUM_PARTS:
+        part = tl.arange(0, form.BLOCK_PARTS)[None, :]
+        exists = is_row[:, None] & (part < form.NUM_PARTS)
+        largest = tl.load(x.scales + row[:, None] * form.NUM_PARTS + part, mask=exists, other=0)
+        return scale_of_row(tl.max(largest, 1), None)
+    else:
+        return tl.load(x.scales + row, mask=is_row, other=0)
+
+
+@triton.jit
 def _products(x, row, is_row, matrix, first, feature, form, UP: tl.constexpr, GATED: tl.constexpr):
     """The products of rows with an expert's features, float32 [rows, features]; if GATED, also of
     the features that lie UP behind them."""
@@ -136,13 +152,18 @@ def _products(x, row, is_row, matrix, first, feature, form, UP: tl.constexpr, GA
     else:
         total = tl.zeros((feature.shape[0], row.shape[0]), tl.float32)
     total_up = total
-    scales = tl.load(scales_at, mask=is_row, other=0)
+    if form.HAS_BLOCKS:
+        scales = tl.load(scales_at, mask=is_row, other=0)
+    else:
+        scales = _row_scales(x, row, is_row, form)
     for start in range(0, ROW_LEN, form.BLOCK_IN):
         column = (start + tl.arange(0, form.BLOCK_IN))[None, :]
         is_there = is_row[:, None]
         if ROW_LEN % form.BLOCK_IN:
             is_there &= column < ROW_LEN
         inputs = tl.load(rows_at + column, mask=is_there, other=0.0)
+        if form.NUM_PARTS:
+            inputs = rounded(inputs.to(tl.float32), scales[:, None]).to(tl.float8e4nv)
         if form.HAS_BLOCKS:
             scales = tl.load(scales_at + start // form.GROUP, mask=is_row, other=0)
         total = _add(total, matrix, feature, first, inputs, scales, start, form)
@@ -183,8 +204,7 @@ def _store_rounded(values, sink, row, feature, exists, is_row, NUM_OUTPUTS: tl.c
         else:
             scale = scale_of_row(tl.max(tl.abs(numbers), 1), None)
             tl.store(sink.scales + each, scale, mask=is_row)
-        inverse = tl.div_rn(tl.full((row.shape[0],), 1.0, tl.float32), scale)
-        numbers = clamped(numbers * inverse[:, None])
+        numbers = rounded(numbers, scale[:, None])
     at = sink.numbers + row[:, None] * NUM_OUTPUTS + feature[None, :]
     stored = numbers.to(sink.numbers.dtype.element_ty)
     tl.store(at, stored, mask=is_row[:, None] & exists[None, :])

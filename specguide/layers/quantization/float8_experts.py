@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specguide import kernels
 from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing
-from specguide.kernels.float8 import Float8Rows
+from specguide.kernels.float8 import Float8Rows, UnroundedRows
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import BothForms, ExpertWeights
 from specguide.layers.quantization.float8_input import Float8Input
@@ -77,6 +77,6 @@ class Float8Experts(ExpertWeights):
             rows, self.matrices, routing, limits, scaling, self.dtype
         )
 
-    def weighted(self, inner: Tensor | Float8Rows, routing: Routing) -> Tensor:
-        rows = self.input.of(inner)
+    def weighted(self, inner: Tensor | Float8Rows | UnroundedRows, routing: Routing) -> Tensor:
+        rows = inner if isinstance(inner, UnroundedRows) else self.input.of(inner)
         return kernels.expert_parts_float8(rows, self.matrices, routing, self.dtype)
