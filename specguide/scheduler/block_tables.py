@@ -75,6 +75,9 @@ class BlockTables:
             table.append(page)
             keys.append(key)
         num_usable = self.states.num_usable(keys)
+        num_pages = (sequence.num_tokens - 1) // self._page_size
+        places = self.states.save_at(len(keys), num_usable, num_pages)
+        sequence.saved_at = tuple(place * self._page_size for place in places)
         self._pages.free(table[num_usable:])
         self._tables[sequence] = tuple(table[:num_usable])
         self._keys[sequence] = keys[:num_usable]
@@ -117,14 +120,14 @@ class BlockTables:
 
     def chunk_end(self, sequence: SequenceState, end: int) -> int:
         """The position at which its next chunk is to end, which may be up to `end`."""
-        start, num_tokens = sequence.num_computed, sequence.num_tokens
-        return self.states.chunk_end(start, end, num_tokens, self._page_size)
+        start = sequence.num_computed
+        return next((place for place in sequence.saved_at if start < place < end), end)
 
     def publish_chunk(self, sequence: SequenceState, end: int) -> None:
         """Publish the full pages of a planned chunk that ends at `end`, and save the state behind
-        it if it ends with a page."""
+        it where that is due."""
         self.publish(sequence, end)
-        if end % self._page_size == 0 and end < sequence.num_tokens:
+        if end in sequence.saved_at:
             self.states.save(self._keys[sequence][end // self._page_size - 1], sequence.slot)
 
     def close(self, sequence: SequenceState) -> None:

@@ -37,7 +37,9 @@ class Placement:
     ) -> None:
         self._limits, self._pages = limits, pages
         num_ahead = min(limits.num_draft_tokens, 1)
-        states = None if limits.state_rows is None else SavedStates(limits.state_rows)
+        states = (
+            None if limits.state_rows is None else SavedStates(limits.state_rows, limits.page_size)
+        )
         self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead, states=states)
         self.shares = ClientShares()
         self.waiting = WaitingQueue(self.shares, self.tables.num_cached)

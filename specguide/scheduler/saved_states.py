@@ -1,8 +1,9 @@
 """Owns which prefixes have a saved state, for models that keep a state for each slot.
 
 A request can go on behind the pages of another one only where the state behind the last of them was
-saved. It is saved where a chunk of a prompt ends with a page. Copies of states run in the order of
-the plans, so a row may be given to another prefix at once: its last restore was planned before.
+saved. It is saved at the end of a long prompt, and where a prompt leaves one that was computed
+before: a chunk ends there. Copies of states run in the order of the plans, so a row may be given to
+another prefix at once: its last restore was planned before.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Sequence
 from specguide.batch import StateCopy
 
 _LEAST_SAVED = 512
-"""A prompt of which so many tokens are to be computed ends its last chunk but one with a page, so
-that its state can be saved; that takes it one more iteration."""
+"""A prompt of which so many tokens are computed is long: its last chunk but one ends with its last
+page, which takes it one more iteration."""
 
 
 class NoStates:
@@ -31,9 +32,13 @@ class NoStates:
         """Plan that a slot's state is saved behind the next iteration; it is the one behind the
         page with this key."""
 
-    def chunk_end(self, start: int, end: int, num_tokens: int, page_size: int) -> int:
-        """The position at which a chunk from `start` on is to end, which may be up to `end`."""
-        return end
+    def save_at(self, num_found: int, num_usable: int, num_pages: int) -> tuple[int, ...]:
+        """Behind how many of a prompt's pages its state is to be saved, ascending.
+
+        num_found, num_usable: pages whose keys are there, and those behind which it goes on
+        num_pages: pages that its tokens fill, the last token aside
+        """
+        return ()
 
     def take(self) -> tuple[tuple[StateCopy, ...], tuple[StateCopy, ...]]:
         """The copies that were planned since the last call: those before the next iteration and
@@ -45,11 +50,12 @@ class SavedStates(NoStates):
     """Of a model with states. rows: where states can be saved; the one that was not used for the
     longest time gives way"""
 
-    def __init__(self, rows: range) -> None:
+    def __init__(self, rows: range, page_size: int) -> None:
+        self._least_pages = -(-_LEAST_SAVED // page_size)
         self._free = list(rows)
         self._rows: OrderedDict[bytes, int] = OrderedDict()
         self._restored: dict[int, int] = {}
-        self._saved: list[StateCopy] = []
+        self._saved: dict[bytes, StateCopy] = {}
 
     def num_usable(self, keys: Sequence[bytes]) -> int:
         """See NoStates."""
@@ -65,22 +71,21 @@ class SavedStates(NoStates):
         """See NoStates."""
         if key in self._rows:
             self._rows.move_to_end(key)
-        elif self._free or self._rows:
+        elif key not in self._saved and (self._free or self._rows):
             row = self._free.pop() if self._free else self._rows.popitem(last=False)[1]
-            self._rows[key] = row
-            self._saved.append(StateCopy(slot, row))
+            self._saved[key] = StateCopy(slot, row)
 
-    def chunk_end(self, start: int, end: int, num_tokens: int, page_size: int) -> int:
-        """See NoStates. Where the prompt goes on, it ends with a page."""
-        is_rest = end >= num_tokens - 1
-        last = min(end, num_tokens - 1) // page_size * page_size
-        if last <= start or (is_rest and last - start < _LEAST_SAVED):
-            return end
-        return last
+    def save_at(self, num_found: int, num_usable: int, num_pages: int) -> tuple[int, ...]:
+        """See NoStates."""
+        places = {num_found} if num_found > num_usable else set()
+        if num_pages - num_usable >= self._least_pages:
+            places.add(num_pages)
+        return tuple(sorted(places))
 
     def take(self) -> tuple[tuple[StateCopy, ...], tuple[StateCopy, ...]]:
         """See NoStates."""
         restored = tuple(StateCopy(row, slot) for slot, row in self._restored.items())
-        saved = tuple(self._saved)
-        self._restored, self._saved = {}, []
+        saved = tuple(self._saved.values())
+        self._rows.update({key: copy.target for key, copy in self._saved.items()})
+        self._restored, self._saved = {}, {}
         return restored, saved

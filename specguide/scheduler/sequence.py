@@ -51,6 +51,7 @@ class SequenceState:
                    earlier epoch are void
     error:         the error that it ends with once no iteration with it is under way
     prefix_keys:   page keys of its first pages, as far as they were computed
+    saved_at:      positions at which a chunk ends, so that its state is saved
     num_expected:  output tokens that were expected of it when it came
     is_charged:    its client was charged for its prompt and the expected output
     """
@@ -72,6 +73,7 @@ class SequenceState:
     epoch: int = 0
     error: SpecguideError | None = None
     prefix_keys: list[bytes] = field(default_factory=list)
+    saved_at: tuple[int, ...] = ()
     num_expected: int = 0
     is_charged: bool = False
 

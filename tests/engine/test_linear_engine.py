@@ -23,6 +23,7 @@ from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import memory
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.scheduler import saved_states
 
 REQUESTS = cases(5, 14, temperature=0.0)
 TREE = DynamicTree(3, 3, 8)
@@ -108,12 +109,40 @@ def test_a_late_row_holds_its_slot(name: str, model: Path, folders: tuple[Path, 
     check_a_sleeping_matcher(LLM.around(Engine(options)), prompts=("ab", "ba"), times=3)
 
 
-def test_no_request_goes_on_behind_pages_of_another(model: Path) -> None:
+BEGINNINGS = ["the same words before each of them, " * 3, "and others, " * 9]
+
+
+@pytest.mark.parametrize("way", ["as it is", "apart", "chunks", "two ranks", "two stages"])
+@pytest.mark.parametrize("name", [None, "tree"])
+def test_prompts_go_on_behind_saved_states(
+    name: str | None,
+    way: str,
+    model: Path,
+    folders: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    least = 20 if name else 10_000  # also at the ends of prompts, or only where they part
+    monkeypatch.setattr(saved_states, "_LEAST_SAVED", least)
+    spec = None if name is None else drafts(name, folders[1])
+    options = {"cache": CacheConfig(page_size=4, num_pages=400), "spec": spec, **WAYS[way]}
+    prompts = [BEGINNINGS[at % 2] + text for at, text in enumerate(REQUESTS[0])]
+    alone = LLM.around(Engine(config(model, max_batch_size=1, cache=CacheConfig(page_size=512))))
+    expected = [out.token_ids for out in alone.generate(prompts, REQUESTS[1])]
+    given = config(model, **options)
+    llm = rank_threads.llm(given) if given.num_ranks > 1 else LLM.around(Engine(given))
+    for _ in range(2):
+        outs = llm.generate(prompts, REQUESTS[1])
+        assert [out.token_ids for out in outs] == expected
+        llm._engine.check_integrity()
+    cached = [out.metrics.num_cached for out in outs]
+    assert sum(cached) > 100 if name else min(cached) >= 80
+    llm.close()
+    alone.close()
+
+
+def test_the_size_of_states_is_told(model: Path) -> None:
     llm = LLM.around(Engine(config(model)))
-    outs = [llm.generate(REQUESTS[0][0] * 3, REQUESTS[1][0])[0] for _ in range(2)]
-    assert [out.metrics.num_cached for out in outs] == [0, 0]
     assert re.search(r"tokens\); [0-9.]+ MiB of states$", str(llm._engine.cache_size))
-    assert outs[0].token_ids == outs[1].token_ids
     llm.close()
 
 
