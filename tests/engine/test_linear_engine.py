@@ -134,8 +134,7 @@ def test_prompts_go_on_behind_saved_states(
         outs = llm.generate(prompts, REQUESTS[1])
         assert [out.token_ids for out in outs] == expected
         llm._engine.check_integrity()
-    cached = [out.metrics.num_cached for out in outs]
-    assert sum(cached) > 100 if name else min(cached) >= 80
+    assert sum(out.metrics.num_cached for out in outs) > 100
     llm.close()
     alone.close()
 
