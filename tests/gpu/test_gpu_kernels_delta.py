@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from delta_passes import DeltaSequences, DeltaSizes, PassCase, run_pass
-from gpu_case import to_device
+from delta_passes import DeltaSequences, DeltaSizes, PassCase, random_passes, run_pass
+from gpu_case import IS_INTERPRETED, captured, seeds, to_device
 from small_cases import crossed, small
 from torch import Tensor
 
 from specguide.drafts.tree import DraftTree
 from specguide.kernels import (
+    DeltaState,
     delta_heads,
     delta_rule,
     gated_delta_rule,
@@ -126,6 +127,103 @@ def test_trees_of_other_sizes(num_nodes: int) -> None:
     sequences = DeltaSequences([30, 30], DeltaSizes(places=num_nodes), torch.float32)
     cases = [sequences.tree(tree, [[0, 2], [0, 1, 3]]) for _ in range(3)]
     check(sequences, cases)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    crossed(
+        TOLERANCE,
+        (DeltaSizes(slots=8), DeltaSizes(1, 3, 24, 20, 3, slots=8), QWEN),
+        where=lambda dtype, sizes: (dtype, sizes.each) == (torch.bfloat16, 3),
+    ),
+)
+def test_prompts(dtype: torch.dtype, sizes: DeltaSizes) -> None:
+    lens = [200, 64, 66, 65] if sizes is not QWEN else [200, 64, 66]
+    sequences = DeltaSequences([num + 130 for num in lens], sizes, dtype)
+    cases = [
+        sequences.prompts(lens, padding=7),
+        sequences.prompts([1, 0, 63, 64][: len(lens)]),
+        sequences.nodes(3, [1, 3, 2, 0][: len(lens)]),
+        sequences.prompts([2, 65, 1, 0][: len(lens)]),
+    ]
+    check(sequences, cases)
+
+
+@pytest.mark.parametrize("num_open", [small(4), 30])
+def test_prompts_of_which_several_tokens_stay_open(num_open: int) -> None:
+    sequences = DeltaSequences([90, 3, 200], DeltaSizes(places=num_open), torch.float32)
+    check(
+        sequences,
+        [sequences.prompts([66, 2, 130], num_open=num_open), sequences.prompts([5, 1, 70])],
+    )
+
+
+@pytest.mark.parametrize("tree", [None, small(TREE)])
+def test_passes_give_the_same_as_the_whole(tree: DraftTree | None) -> None:
+    for seed in seeds(3):
+        sizes = DeltaSizes(places=7)
+        sequences = DeltaSequences([90, 50, 64], sizes, torch.float32, seed)
+        whole = sequences.whole()
+        _, expected = run_pass(
+            *(delta_rule.delta_heads, delta_rule.delta_rule, whole, sequences.weights),
+            sizes.state(torch.float32),
+        )
+        live_state = to_device(sizes.state(torch.float32))
+        live_weights = to_device(sequences.weights)
+        for case in random_passes(sequences, tree, seed):
+            live = to_device(case)
+            _, output = run_pass(delta_heads, gated_delta_rule, live, live_weights, live_state)
+            is_kept = case.rows >= 0
+            assert_close(output.cpu()[is_kept], expected[case.rows[is_kept]], torch.float32)
+
+
+@pytest.mark.small
+def test_keys_that_are_all_the_same() -> None:
+    """The inverse of the triangular matrix must not be a sum of its powers, which are large."""
+    sizes = DeltaSizes()
+    sequences = DeltaSequences([128], sizes, torch.float32)
+    weights = sequences.weights
+    sequences.weights = weights._replace(
+        convolution=weights.convolution.abs() * 0 + 0.25, rates=weights.rates * 1e-4
+    )
+    case = sequences.prompts([128])
+    case.inputs.key.copy_(case.inputs.key[:1].expand_as(case.inputs.key).clone())
+    case.inputs.strength.fill_(8)
+    check(sequences, [case])
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
+def test_captured_passes_read_slots_and_lengths_on_the_device() -> None:
+    sequences = DeltaSequences([400, 300, 300], DeltaSizes(slots=6), torch.bfloat16)
+    passes = [sequences.prompts(lens) for lens in ([200, 1, 64], [3, 200, 62], [80, 60, 125])]
+    passes = [case._replace(own=case.own._replace(max_len=200)) for case in passes]
+    check_captured(sequences, passes)
+    nodes = [sequences.nodes(4, accepted) for accepted in ([4, 0, 1], [2, 3, 0], [1, 4, 2])]
+    check_captured(sequences, nodes)
+
+
+def check_captured(sequences: DeltaSequences, cases: Sequence[PassCase]) -> None:
+    """Replays of the first pass's graph over all passes, from a state of zeros."""
+    state = DeltaState(*(part.nan_to_num() for part in sequences.sizes.state(sequences.dtype)))
+    live_state, live = to_device(state), to_device(cases[0])
+    live_weights = to_device(sequences.weights)
+    graph, (_, output) = captured(
+        lambda: run_pass(delta_heads, gated_delta_rule, live, live_weights, live_state)
+    )
+    for one, other in zip(live_state, state, strict=True):
+        one.copy_(other)
+    for case in cases:
+        for one, other in zip(live.inputs, case.inputs, strict=True):
+            one.copy_(other)
+        for one, other in zip(live.own[:5], case.own[:5], strict=True):
+            one.copy_(other)
+        graph.replay()
+        _, expected = run_pass(
+            delta_rule.delta_heads, delta_rule.delta_rule, case, sequences.weights, state
+        )
+        assert_close(output, expected, sequences.dtype)
+        for one, other in zip(live_state, state, strict=True):
+            assert_close(one, other, sequences.dtype)
 
 
 @pytest.mark.parametrize(

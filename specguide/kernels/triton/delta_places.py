@@ -53,10 +53,11 @@ def tile_at(bounds, num_sequences, number, TILE: tl.constexpr, BLOCK_SEQUENCES: 
 
 
 @triton.jit
-def store_zeros(output, start, end, head, column, sizes, BLOCK: tl.constexpr):
-    """Store zeros in some columns of a head's output of rows start … end - 1."""
+def store_zeros(output, start, end, step, head, column, sizes, BLOCK: tl.constexpr):
+    """Store zeros in some columns of a head's output: in BLOCK rows at each `step` from `start`,
+    before `end`."""
     is_column = (column < sizes.value_dim)[None, :]
-    for first in range(start.to(tl.int32), end.to(tl.int32), BLOCK):
+    for first in range(start.to(tl.int32), end.to(tl.int32), step):
         row = first + tl.arange(0, BLOCK)
         sink = output + ((row.to(tl.int64) * sizes.heads + head) * sizes.value_dim)[:, None]
         zeros = tl.zeros((BLOCK, column.shape[0]), output.dtype.element_ty)

@@ -19,6 +19,7 @@ from specguide.kernels.triton.delta_places import (
     sequence_at,
     store_zeros,
 )
+from specguide.kernels.triton.delta_prompts import MOST_OPEN, run_prompts
 from specguide.kernels.triton.delta_rule_kernels import (
     matrix_at,
     settled_matrix,
@@ -30,9 +31,6 @@ from specguide.kernels.triton.device import await_results, overlap
 
 _FEW = 4
 """Up to so many tokens are multiplied without tensor cores, and settled without a loop."""
-
-_MOST_OPEN = 64
-"""Nodes that one program holds, at most."""
 
 _NUM_COLUMNS, _NUM_WARPS = 32, 4
 """Columns of a matrix that one program holds, and its warps."""
@@ -200,9 +198,20 @@ def _nodes_kernel(
     column = tile * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     own = sequence_at(slots, bounds, turns, num_settled, index)
     if index == num_sequences - 1:
-        store_zeros(output, own.start + own.length, num_tokens, head, column, sizes, BLOCK_NODES)
+        store_zeros(
+            output,
+            own.start + own.length,
+            num_tokens,
+            BLOCK_NODES,
+            head,
+            column,
+            sizes,
+            BLOCK_NODES,
+        )
     if (own.slot < 0) | (own.length <= 0):
-        store_zeros(output, own.start, own.start + own.length, head, column, sizes, BLOCK_NODES)
+        store_zeros(
+            output, own.start, own.start + own.length, BLOCK_NODES, head, column, sizes, BLOCK_NODES
+        )
         return
     matrix = settled_matrix(state, settled, own, index, head, row_dim, column, sizes, SETTLES_FEW)
     if own.num_settled != 0:
@@ -217,15 +226,16 @@ def _nodes_kernel(
 
 def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
     """See delta_rule.delta_rule."""
-    if own.num_open > _MOST_OPEN:
+    if own.num_open > MOST_OPEN:
         raise ValueError(
-            f"The delta rule's kernels keep at most {_MOST_OPEN} tokens open, not {own.num_open}."
+            f"The delta rule's kernels keep at most {MOST_OPEN} tokens open, not {own.num_open}."
         )
-    if own.ancestors is None and own.max_len > own.num_open:
-        raise ValueError("The delta rule's kernels are for passes of which all tokens are open.")
     check_contiguous(**(heads._asdict() | state._asdict()))
     output = torch.empty_like(heads.value)
-    _launch_nodes(heads, state, own, output)
+    if own.ancestors is None and own.max_len > own.num_open:
+        run_prompts(heads, state, own, output)
+    else:
+        _launch_nodes(heads, state, own, output)
     return output
 
 
