@@ -27,8 +27,9 @@ from specguide.kernels.triton.delta_places import (
 )
 from specguide.kernels.triton.delta_rule_kernels import (
     Sizes,
+    load_matrix,
     matrix_at,
-    settled_matrix,
+    settle_many,
     sizes_of,
     unit_inverse,
 )
@@ -187,7 +188,8 @@ def _scan_kernel(
     row_dim = tl.arange(0, BLOCK_KEY)
     column = part * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     is_column = (column < sizes.value_dim)[None, :]
-    matrix = settled_matrix(state, settled, own, index, head, row_dim, column, sizes, False)
+    matrix = load_matrix(state, own, head, row_dim, column, sizes)
+    matrix = settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes)
     num_final = tl.maximum(own.length - NUM_OPEN, 0)
     write = ((1 - own.turn) * sizes.slots + own.slot) * sizes.places
     num = tl.cdiv(own.length, TILE)

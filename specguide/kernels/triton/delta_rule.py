@@ -21,45 +21,92 @@ from specguide.kernels.triton.delta_places import (
 )
 from specguide.kernels.triton.delta_prompts import MOST_OPEN, run_prompts
 from specguide.kernels.triton.delta_rule_kernels import (
+    appended,
+    load_few,
+    load_matrix,
     matrix_at,
-    settled_matrix,
+    settle_few,
+    settle_many,
     sizes_of,
     solved,
     unit_inverse,
 )
 from specguide.kernels.triton.device import await_results, overlap
 
-_FEW = 4
+_FEW, _FEW_SETTLED = 4, 4
 """Up to so many tokens are multiplied without tensor cores, and settled without a loop."""
 
-_NUM_COLUMNS, _NUM_WARPS = 32, 4
-"""Columns of a matrix that one program holds, and its warps."""
+_NUM_COLUMNS, _NUM_WARPS, _NUM_REGISTERS = 32, 4, 128
+"""Columns of a matrix that one program holds, its warps, and for few tokens the registers of each
+thread. The kernel waits for memory most of the time, so many programs must be under way."""
 
 
-class _Paths(NamedTuple):
-    """Of a sequence's nodes: which ones are on the path to each, the decays along these paths, and
-    the shares of values that are written."""
+class _Nodes(NamedTuple):
+    """A sequence's nodes: keys, queries and some columns of values of one head, and how they decay
+    and are written; which nodes are on the path to each one; and if they are few, keys and queries
+    one by one, too."""
 
-    on_path: Any
-    decays: Any
+    key: Any
+    query: Any
+    value: Any
+    decay: Any
     strength: Any
+    on_path: Any
+    keys: Any
+    queries: Any
+
+
+class _System(NamedTuple):
+    """What does not depend on the matrix: the triangular system of the changes, the weights of the
+    changes in each output, and the decays along the path to each node."""
+
+    lower: Any
+    weights: Any
+    decays: Any
 
 
 @triton.jit
-def _paths_of(heads, ancestors, own, index, head, sizes, BLOCK: tl.constexpr):
-    """The paths of a sequence's nodes, [BLOCK, BLOCK] and [BLOCK]."""
+def _load_nodes(
+    heads,
+    ancestors,
+    own,
+    index,
+    head,
+    row_dim,
+    column,
+    sizes,
+    FEW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The nodes of a sequence, [BLOCK, dimensions] and [BLOCK]."""
     node = tl.arange(0, BLOCK)
     exists = node < own.length
+    group = head // (sizes.heads // sizes.groups)
+    at = ((own.start + node) * sizes.groups + group) * sizes.key_dim
+    at = at[:, None] + row_dim[None, :]
+    mask = exists[:, None] & (row_dim < sizes.key_dim)[None, :]
+    key = tl.load(heads.key + at, mask=mask, other=0)
+    query = tl.load(heads.query + at, mask=mask, other=0)
     row = (own.start + node) * sizes.heads + head
+    at = (row * sizes.value_dim)[:, None] + column[None, :]
+    mask = exists[:, None] & (column < sizes.value_dim)[None, :]
+    value = tl.load(heads.value + at, mask=mask, other=0)
     decay = tl.load(heads.decay + row, mask=exists, other=0)
     strength = tl.load(heads.strength + row, mask=exists, other=0)
     if ancestors is None:
         on_path = node[:, None] >= node[None, :]
     else:
-        row = index * sizes.ancestors_stride + node * sizes.ancestors_row
+        at = index * sizes.ancestors_stride + (node * sizes.ancestors_row)[:, None] + node[None, :]
         mask = exists[:, None] & exists[None, :]
-        on_path = tl.load(ancestors + row[:, None] + node[None, :], mask=mask, other=0) != 0
-    return _Paths(on_path, tl.sum(tl.where(on_path, decay[None, :], 0.0), 1), strength)
+        on_path = tl.load(ancestors + at, mask=mask, other=0) != 0
+    keys, queries = (), ()
+    if FEW:
+        for step in tl.static_range(BLOCK):
+            row = ((own.start + step) * sizes.groups + group) * sizes.key_dim + row_dim
+            mask = (row_dim < sizes.key_dim) & (step < own.length)
+            keys = appended(keys, tl.load(heads.key + row, mask=mask, other=0))
+            queries = appended(queries, tl.load(heads.query + row, mask=mask, other=0))
+    return _Nodes(key, query, value, decay, strength, on_path, keys, queries)
 
 
 @triton.jit
@@ -74,17 +121,13 @@ def _products(rows, others, FEW: tl.constexpr):
 
 
 @triton.jit
-def _times_matrix(
-    rows, source, num, row_stride, matrix, row_dim, sizes, FEW: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Some rows times a matrix, float32. source: pointer to the first of `num` rows"""
+def _times_matrix(rows, apart, matrix, FEW: tl.constexpr, BLOCK: tl.constexpr):
+    """Some rows times a matrix, float32. apart: the rows one by one, if they are few"""
     if FEW:
         node = tl.arange(0, BLOCK)[:, None]
         result = tl.zeros((BLOCK, matrix.shape[1]), tl.float32)
         for step in tl.static_range(BLOCK):
-            mask = (row_dim < sizes.key_dim) & (step < num)
-            row = tl.load(source + step * row_stride + row_dim, mask=mask, other=0)
-            product = tl.sum(row.to(tl.float32)[:, None] * matrix, 0)
+            product = tl.sum(apart[step].to(tl.float32)[:, None] * matrix, 0)
             result += tl.where(node == step, product[None, :], 0.0)
     elif rows.dtype == tl.float32:
         result = tl.dot(rows, matrix, input_precision="tf32x3")
@@ -104,53 +147,35 @@ def _changes(lower, wanted, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _run_nodes(
-    heads,
-    matrix,
-    paths,
-    own,
-    head,
-    row_dim,
-    column,
-    sizes,
-    FEW: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Some columns of the outputs and changes of a sequence's nodes."""
+def _system_of(nodes, FEW: tl.constexpr, BLOCK: tl.constexpr):
+    """What does not depend on the matrix."""
     node = tl.arange(0, BLOCK)
-    exists = node < own.length
-    group = head // (sizes.heads // sizes.groups)
-    stride = sizes.groups * sizes.key_dim
-    first = own.start * stride + group * sizes.key_dim
-    key_row, query_row = heads.key + first, heads.query + first
-    at = node[:, None] * stride + row_dim[None, :]
-    mask = exists[:, None] & (row_dim < sizes.key_dim)[None, :]
-    key = tl.load(key_row + at, mask=mask, other=0)
-    query = tl.load(query_row + at, mask=mask, other=0)
-    at = ((own.start + node) * sizes.heads + head) * sizes.value_dim
-    mask = exists[:, None] & (column < sizes.value_dim)[None, :]
-    value = tl.load(heads.value + at[:, None] + column[None, :], mask=mask, other=0)
-    between = tl.minimum(paths.decays[:, None] - paths.decays[None, :], 0.0)
-    factors = tl.where(paths.on_path, tl.exp(between), 0.0)
-    start, strength = tl.exp(paths.decays)[:, None], paths.strength[:, None]
-    stored = _times_matrix(key, key_row, own.length, stride, matrix, row_dim, sizes, FEW, BLOCK)
-    lower = strength * factors * _products(key, key, FEW)
+    decays = tl.sum(tl.where(nodes.on_path, nodes.decay[None, :], 0.0), 1)
+    between = tl.minimum(decays[:, None] - decays[None, :], 0.0)
+    factors = tl.where(nodes.on_path, tl.exp(between), 0.0)
+    lower = nodes.strength[:, None] * factors * _products(nodes.key, nodes.key, FEW)
     lower = tl.where(node[:, None] > node[None, :], lower, 0.0)
-    change = _changes(lower, strength * (value.to(tl.float32) - start * stored), BLOCK)
-    weights = factors * _products(query, key, FEW)
-    result = start * _times_matrix(
-        query, query_row, own.length, stride, matrix, row_dim, sizes, FEW, BLOCK
-    )
+    return _System(lower, factors * _products(nodes.query, nodes.key, FEW), decays)
+
+
+@triton.jit
+def _run_nodes(nodes, system, matrix, FEW: tl.constexpr, BLOCK: tl.constexpr):
+    """Some columns of the outputs and changes of a sequence's nodes."""
+    start = tl.exp(system.decays)[:, None]
+    stored = start * _times_matrix(nodes.key, nodes.keys, matrix, FEW, BLOCK)
+    result = start * _times_matrix(nodes.query, nodes.queries, matrix, FEW, BLOCK)
+    wanted = nodes.strength[:, None] * (nodes.value.to(tl.float32) - stored)
+    change = _changes(system.lower, wanted, BLOCK)
     if FEW:
-        result += tl.sum(weights[:, :, None] * change[None, :, :], 1)
+        result += tl.sum(system.weights[:, :, None] * change[None, :, :], 1)
     else:
-        result += tl.dot(weights, change, input_precision="tf32x3")
+        result += tl.dot(system.weights, change, input_precision="tf32x3")
     return result, change
 
 
 @triton.jit
 def _store_nodes(
-    result, change, paths, state, output, own, head, tile, column, sizes, BLOCK: tl.constexpr
+    result, change, decays, state, output, own, head, tile, column, sizes, BLOCK: tl.constexpr
 ):
     """Store some columns of the outputs and changes of a sequence's nodes; the first program of a
     head also stores the decays."""
@@ -161,8 +186,8 @@ def _store_nodes(
     write = ((1 - own.turn) * sizes.slots + own.slot) * sizes.places + node
     row = (write * sizes.heads + head) * sizes.value_dim
     tl.store(state.open_changes + row[:, None] + column[None, :], change, mask=mask)
-    decays = state.open_decays + write * sizes.heads + head
-    tl.store(decays, paths.decays, mask=(node < own.length) & (tile == 0))
+    sink = state.open_decays + write * sizes.heads + head
+    tl.store(sink, decays, mask=(node < own.length) & (tile == 0))
 
 
 @triton.jit(
@@ -182,14 +207,15 @@ def _nodes_kernel(
     num_tokens,
     num_sequences,
     sizes,
-    BLOCK_NODES: tl.constexpr,
+    BLOCK: tl.constexpr,
     BLOCK_KEY: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     FEW: tl.constexpr,
     SETTLES_FEW: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some columns of one head's matrix of one sequence, and of its nodes' outputs."""
+    """Some columns of one head's matrix of one sequence, and of its nodes' outputs. What can be
+    loaded at once is loaded first."""
     await_results(OVERLAP)
     index = tl.program_id(1)
     num_tiles = (sizes.value_dim + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS
@@ -197,31 +223,27 @@ def _nodes_kernel(
     row_dim = tl.arange(0, BLOCK_KEY)
     column = tile * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     own = sequence_at(slots, bounds, turns, num_settled, index)
+    behind = own.start + own.length
     if index == num_sequences - 1:
-        store_zeros(
-            output,
-            own.start + own.length,
-            num_tokens,
-            BLOCK_NODES,
-            head,
-            column,
-            sizes,
-            BLOCK_NODES,
-        )
+        store_zeros(output, behind, num_tokens, BLOCK, head, column, sizes, BLOCK)
     if (own.slot < 0) | (own.length <= 0):
-        store_zeros(
-            output, own.start, own.start + own.length, BLOCK_NODES, head, column, sizes, BLOCK_NODES
-        )
+        store_zeros(output, own.start, behind, BLOCK, head, column, sizes, BLOCK)
         return
-    matrix = settled_matrix(state, settled, own, index, head, row_dim, column, sizes, SETTLES_FEW)
+    matrix = load_matrix(state, own, head, row_dim, column, sizes)
+    nodes = _load_nodes(heads, ancestors, own, index, head, row_dim, column, sizes, FEW, BLOCK)
+    if SETTLES_FEW:
+        few = load_few(state, settled, own, index, head, row_dim, column, sizes)
+    system = _system_of(nodes, FEW, BLOCK)
+    if SETTLES_FEW:
+        matrix = settle_few(matrix, few, sizes)
+    else:
+        matrix = settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes)
     if own.num_settled != 0:
         mask = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
         tl.store(matrix_at(state, own, head, row_dim, column, sizes), matrix, mask=mask)
-    paths = _paths_of(heads, ancestors, own, index, head, sizes, BLOCK_NODES)
-    result, change = _run_nodes(
-        heads, matrix, paths, own, head, row_dim, column, sizes, FEW, BLOCK_NODES
-    )
-    _store_nodes(result, change, paths, state, output, own, head, tile, column, sizes, BLOCK_NODES)
+    result, change = _run_nodes(nodes, system, matrix, FEW, BLOCK)
+    decays = system.decays
+    _store_nodes(result, change, decays, state, output, own, head, tile, column, sizes, BLOCK)
 
 
 def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
@@ -242,7 +264,7 @@ def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
 def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: Tensor) -> None:
     num_tokens, num_heads, value_dim = heads.value.shape
     key_dim = heads.key.shape[2]
-    few, settles_few = own.max_len <= _FEW, own.settled.shape[1] <= _FEW
+    few = own.max_len <= _FEW
     block = triton.next_power_of_2(own.max_len)
     columns = max(16, min(_NUM_COLUMNS, triton.next_power_of_2(value_dim)))
     _nodes_kernel[(num_heads * triton.cdiv(value_dim, columns), len(own.slots))](
@@ -258,11 +280,12 @@ def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: 
         num_tokens,
         len(own.slots),
         sizes_of(heads, state, own),
-        BLOCK_NODES=block if few else max(16, block),
+        BLOCK=block if few else max(16, block),
         BLOCK_KEY=max(16, triton.next_power_of_2(key_dim)),
         BLOCK_COLUMNS=columns,
         FEW=few,
-        SETTLES_FEW=settles_few,
+        SETTLES_FEW=own.settled.shape[1] <= _FEW_SETTLED,
         num_warps=_NUM_WARPS,
+        maxnreg=_NUM_REGISTERS if few else None,
         **overlap(heads.device),
     )

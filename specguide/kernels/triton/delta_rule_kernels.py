@@ -32,69 +32,91 @@ class Sizes(NamedTuple):
     ancestors_row: Any
 
 
-@triton.jit
-def _settle_few(matrix, state, places, row, end, own, head, row_dim, column, sizes):
-    """Add the tokens that are settled to a matrix that has decayed already, one by one, without
-    branches: all of them are loaded at once."""
-    group = head // (sizes.heads // sizes.groups)
-    is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
-    for step in tl.static_range(sizes.settled):
-        exists = step < own.num_settled
-        place = row + tl.load(places + step, mask=exists, other=0)
-        decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
-        key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim + row_dim
-        key = tl.load(key, mask=is_row & exists, other=0).to(tl.float32)
-        change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim + column
-        change = tl.load(change, mask=is_column & exists, other=0)
-        matrix += (key * tl.exp(tl.minimum(end - decay, 0.0)))[:, None] * change[None, :]
-    return matrix
+class Settled(NamedTuple):
+    """Of a few tokens that are settled: the key, the decay of the path, and some columns of the
+    change of each; and the decay of the whole path."""
+
+    keys: Any
+    decays: Any
+    changes: Any
+    end: Any
 
 
 @triton.jit
-def _settle_many(matrix, state, places, row, end, own, head, row_dim, column, sizes):
-    """Like `_settle_few`, by products of blocks."""
-    group = head // (sizes.heads // sizes.groups)
-    is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
-    for first in range(0, own.num_settled, _BLOCK):
-        step = first + tl.arange(0, _BLOCK)
-        exists = step < own.num_settled
-        place = row + tl.load(places + step, mask=exists, other=0)
-        decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
-        key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim
-        key = key[None, :] + row_dim[:, None]
-        key = tl.load(key, mask=is_row[:, None] & exists[None, :], other=0).to(tl.float32)
-        change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim
-        change = change[:, None] + column[None, :]
-        change = tl.load(change, mask=exists[:, None] & is_column[None, :], other=0)
-        weight = tl.exp(tl.minimum(end - decay, 0.0))
-        matrix = tl.dot(key * weight[None, :], change, matrix, input_precision="tf32x3")
-    return matrix
+def appended(rows, row):
+    """A tuple with one more element. Triton has no stars in tuples."""
+    return rows + (row,)  # noqa: RUF005
 
 
 @triton.jit
-def settled_matrix(state, settled, own, index, head, row_dim, column, sizes, FEW: tl.constexpr):
-    """Some columns of a head's matrix behind the tokens that are settled now, float32; zeros where
-    a sequence begins.
+def load_matrix(state, own, head, row_dim, column, sizes):
+    """Some columns of a head's matrix, float32; zeros where a sequence begins."""
+    exists = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
+    at = matrix_at(state, own, head, row_dim, column, sizes)
+    return tl.load(at, mask=exists & (own.num_settled >= 0), other=0)
+
+
+@triton.jit
+def load_few(state, settled, own, index, head, row_dim, column, sizes):
+    """All tokens that are settled now, if there are only a few; all are loaded at once.
 
     settled: pointer to the places of the open tokens that are settled, of the first sequence
     """
-    at = matrix_at(state, own, head, row_dim, column, sizes)
-    exists = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
-    matrix = tl.load(at, mask=exists & (own.num_settled >= 0), other=0)
+    group = head // (sizes.heads // sizes.groups)
+    places = settled + index * sizes.settled_stride
+    row = (own.turn * sizes.slots + own.slot) * sizes.places
+    decays = state.open_decays + head
+    last = tl.load(places + own.num_settled - 1, mask=own.num_settled > 0, other=0)
+    end = tl.load(decays + (row + last) * sizes.heads, mask=own.num_settled > 0, other=0)
+    keys, ends, changes = (), (), ()
+    for step in tl.static_range(sizes.settled):
+        exists = step < own.num_settled
+        place = row + tl.load(places + step, mask=exists, other=0)
+        key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim + row_dim
+        change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim + column
+        keys = appended(keys, tl.load(key, mask=exists & (row_dim < sizes.key_dim), other=0))
+        changes = appended(
+            changes, tl.load(change, mask=exists & (column < sizes.value_dim), other=0)
+        )
+        ends = appended(ends, tl.load(decays + place * sizes.heads, mask=exists, other=0))
+    return Settled(keys, ends, changes, end)
+
+
+@triton.jit
+def settle_few(matrix, few, sizes):
+    """A matrix behind the tokens that `load_few` has loaded."""
+    matrix *= tl.exp(few.end)
+    for step in tl.static_range(sizes.settled):
+        weight = tl.exp(tl.minimum(few.end - few.decays[step], 0.0))
+        key = few.keys[step].to(tl.float32)
+        matrix += key[:, None] * (few.changes[step] * weight)[None, :]
+    return matrix
+
+
+@triton.jit
+def settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes):
+    """A matrix behind the tokens that are settled now, however many there are."""
     if own.num_settled > 0:
+        group = head // (sizes.heads // sizes.groups)
+        is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
         places = settled + index * sizes.settled_stride
         row = (own.turn * sizes.slots + own.slot) * sizes.places
         last = row + tl.load(places + own.num_settled - 1)
         end = tl.load(state.open_decays + last * sizes.heads + head)
         matrix *= tl.exp(end)
-        if FEW:
-            matrix = _settle_few(
-                *(matrix, state, places, row, end, own, head, row_dim, column, sizes)
-            )
-        else:
-            matrix = _settle_many(
-                *(matrix, state, places, row, end, own, head, row_dim, column, sizes)
-            )
+        for first in range(0, own.num_settled, _BLOCK):
+            step = first + tl.arange(0, _BLOCK)
+            exists = step < own.num_settled
+            place = row + tl.load(places + step, mask=exists, other=0)
+            decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
+            key = ((place * sizes.groups + group) * sizes.key_dim)[None, :] + row_dim[:, None]
+            mask = is_row[:, None] & exists[None, :]
+            key = tl.load(state.open_keys + key, mask=mask, other=0).to(tl.float32)
+            change = ((place * sizes.heads + head) * sizes.value_dim)[:, None] + column[None, :]
+            mask = exists[:, None] & is_column[None, :]
+            change = tl.load(state.open_changes + change, mask=mask, other=0)
+            weight = tl.exp(tl.minimum(end - decay, 0.0))
+            matrix = tl.dot(key * weight[None, :], change, matrix, input_precision="tf32x3")
     return matrix
 
 
