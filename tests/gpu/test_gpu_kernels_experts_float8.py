@@ -20,6 +20,8 @@ from specguide.kernels.float8 import FLOAT8, UnroundedRows, numbers, to_float8
 pytestmark = pytest.mark.gpu
 
 LIMITS = GateLimits(alpha=1.702, limit=1.5)
+TOLERANCE = 1e-5 if IS_INTERPRETED else 1e-3
+"""A GPU sums products of float8 with some 14 bits before it adds them up in float32."""
 # The block of a weight's scales, and how inputs are rounded
 FORMS = {
     "blocks": ((128, 128), Float8Scaling(is_grouped=True)),
@@ -90,7 +92,7 @@ def check(shape: tuple[int, int, int, int, int], form: str, dtype: torch.dtype) 
     plain = float8_twins.gated_experts_float8(x, gate_up, routing, limits, None, dtype)
     found = kernels.gated_experts_float8(*case, None, dtype)
     assert isinstance(plain, Tensor) and isinstance(found, Tensor) and found.dtype == dtype
-    close(found, plain, 1e-5 if dtype == torch.float32 else 1e-2)
+    close(found, plain, TOLERANCE if dtype == torch.float32 else 1e-2)
     inner = to_float8(plain, scaling)
     given = kernels.gated_experts_float8(*case, to_device(scaling), dtype)
     assert not isinstance(given, Tensor)
@@ -109,7 +111,7 @@ def check(shape: tuple[int, int, int, int, int], form: str, dtype: torch.dtype) 
         inner = Float8Rows(rows.values.cpu(), rows.scale.cpu())
         expected = float8_twins.expert_parts_float8(inner, down, routing, dtype)
         parts = kernels.expert_parts_float8(found, to_device(down), there, dtype)
-        close(parts, expected, 1e-5 if dtype == torch.float32 else 1e-2)
+        close(parts, expected, TOLERANCE if dtype == torch.float32 else 1e-2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -64,9 +64,10 @@ and the outputs, in the model's dtype, whatever its format in the checkpoint. `-
 is refused, and so are LoRA adapters of `kv_b_proj`. DeepSeek-V3.2's sparse attention is refused.
 
 Linear attention (Qwen3.5, Qwen3-Next) keeps one matrix a head for each request, however long its
-context; [how drafts are verified with it](iteration.md#linear-attention). Prompts with the same
-beginning share nothing, since a matrix stands for all tokens before it; `--role` and such a model
-as the small draft model are refused. Experts may be stored one by one or stacked.
+context; [how drafts are verified with it](iteration.md#linear-attention). A matrix stands for all
+tokens before it, so prompts with the same beginning share it only where it was saved: at the end of
+a prompt of 512 tokens or more, and where a prompt leaves another one that came before. `--role` and
+such a model as the small draft model are refused. Experts may be stored one by one or stacked.
 """
 _FOREIGN = """\
 ## Other architectures
