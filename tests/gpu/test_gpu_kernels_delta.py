@@ -93,18 +93,26 @@ def test_nodes_in_a_chain(dtype: torch.dtype, sizes: DeltaSizes) -> None:
     ("dtype", "num"),
     crossed(
         (torch.float32, torch.bfloat16),
-        (16, 33, 64),
+        (16, 33, 64, 100),
         where=lambda dtype, num: dtype == torch.float32 and num == 33,
     ),
 )
 def test_many_nodes(dtype: torch.dtype, num: int) -> None:
-    sequences = DeltaSequences([150, 150], DeltaSizes(places=num), dtype)
+    sequences = DeltaSequences([2 * num + 20] * 2, DeltaSizes(places=num), dtype)
     cases = [
         sequences.nodes(num, [num, 3]),
         sequences.nodes(num - 3, [5, num - 3]),
         sequences.nodes(5, [1, 2], unused=1),
     ]
     check(sequences, cases)
+
+
+@pytest.mark.small
+def test_more_nodes_than_a_program_holds() -> None:
+    sequences = DeltaSequences([300], DeltaSizes(places=140), torch.float32)
+    for case in (sequences.nodes(140, [1]), sequences.prompts([90], num_open=70)):
+        with pytest.raises(ValueError, match="draft fewer tokens"):
+            check(sequences, [case])
 
 
 @pytest.mark.parametrize(

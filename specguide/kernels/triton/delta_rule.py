@@ -36,6 +36,9 @@ from specguide.kernels.triton.device import await_results, overlap
 _FEW, _FEW_SETTLED = 4, 4
 """Up to so many tokens are multiplied without tensor cores, and settled without a loop."""
 
+_MOST_NODES = 128
+"""Nodes that one program can hold."""
+
 _NUM_COLUMNS, _NUM_WARPS, _NUM_REGISTERS = 32, 4, 128
 """Columns of a matrix that one program holds, its warps, and for few tokens the registers of each
 thread. The kernel waits for memory most of the time, so many programs must be under way."""
@@ -139,7 +142,7 @@ def _times_matrix(rows, apart, matrix, FEW: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit
 def _changes(lower, wanted, BLOCK: tl.constexpr):
     """The changes of nodes, which depend on those of the nodes before."""
-    if BLOCK > 16:
+    if BLOCK == 32 or BLOCK == 64:
         change = tl.dot(unit_inverse(lower, BLOCK), wanted, input_precision="tf32x3")
     else:
         change = solved(lower, wanted, BLOCK)
@@ -248,13 +251,16 @@ def _nodes_kernel(
 
 def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
     """See delta_rule.delta_rule."""
-    if own.num_open > MOST_OPEN:
+    is_prompt = own.ancestors is None and own.max_len > own.num_open
+    most = MOST_OPEN if is_prompt else _MOST_NODES
+    if own.num_open > most:
         raise ValueError(
-            f"The delta rule's kernels keep at most {MOST_OPEN} tokens open, not {own.num_open}."
+            f"Linear attention verifies at most {most} nodes a sequence"
+            f"{' beside prompts' if is_prompt else ''}, not {own.num_open}: draft fewer tokens."
         )
     check_contiguous(**(heads._asdict() | state._asdict()))
     output = torch.empty_like(heads.value)
-    if own.ancestors is None and own.max_len > own.num_open:
+    if is_prompt:
         run_prompts(heads, state, own, output)
     else:
         _launch_nodes(heads, state, own, output)
@@ -285,7 +291,7 @@ def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: 
         BLOCK_COLUMNS=columns,
         FEW=few,
         SETTLES_FEW=own.settled.shape[1] <= _FEW_SETTLED,
-        num_warps=_NUM_WARPS,
+        num_warps=_NUM_WARPS if block <= 64 else 8,
         maxnreg=_NUM_REGISTERS if few else None,
         **overlap(heads.device),
     )

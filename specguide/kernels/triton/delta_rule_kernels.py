@@ -128,14 +128,24 @@ def matrix_at(state, own, head, row_dim, column, sizes):
 
 
 @triton.jit
+def _without_known(lower, wanted, step, BLOCK: tl.constexpr):
+    """One step of `solved`: subtract what a known row adds to those behind it."""
+    is_known = tl.arange(0, BLOCK) == step
+    factor = tl.sum(tl.where(is_known[None, :], lower, 0.0), 1)
+    known = tl.sum(tl.where(is_known[:, None], wanted, 0.0), 0)
+    return wanted - factor[:, None] * known[None, :]
+
+
+@triton.jit
 def solved(lower, wanted, BLOCK: tl.constexpr):
     """X of (1 + lower) · X = wanted for a lower triangular matrix with zeros on its diagonal, by
     forward substitution."""
-    row = tl.arange(0, BLOCK)
-    for step in tl.static_range(BLOCK - 1):
-        factor = tl.sum(tl.where((row == step)[None, :], lower, 0.0), 1)
-        known = tl.sum(tl.where((row == step)[:, None], wanted, 0.0), 0)
-        wanted -= factor[:, None] * known[None, :]
+    if BLOCK <= 16:
+        for step in tl.static_range(BLOCK - 1):
+            wanted = _without_known(lower, wanted, step, BLOCK)
+    else:
+        for step in range(BLOCK - 1):
+            wanted = _without_known(lower, wanted, step, BLOCK)
     return wanted
 
 
