@@ -35,7 +35,7 @@ from specguide.kernels.triton.delta_places import (
 )
 from specguide.kernels.triton.device import await_results, overlap
 
-_TILE = 16
+_TILE = 32
 """Tokens of one sequence that a program computes, at most."""
 
 

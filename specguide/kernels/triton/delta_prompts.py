@@ -39,7 +39,7 @@ _TILE = MOST_OPEN = 64
 """Tokens of a tile. The last tile has all tokens that stay open."""
 
 _TILE_WARPS = 4
-_NUM_COLUMNS, _SCAN_WARPS, _SCAN_STAGES = 32, 4, 2
+_NUM_COLUMNS, _SCAN_WARPS, _SCAN_STAGES = 32, 4, 3
 """Columns of a matrix that one program holds, and its warps and stages."""
 
 

@@ -39,9 +39,12 @@ _FEW, _FEW_SETTLED = 4, 4
 _MOST_NODES = 128
 """Nodes that one program can hold."""
 
-_NUM_COLUMNS, _NUM_WARPS, _NUM_REGISTERS = 32, 4, 128
-"""Columns of a matrix that one program holds, its warps, and for few tokens the registers of each
-thread. The kernel waits for memory most of the time, so many programs must be under way."""
+_NUM_COLUMNS, _NUM_WARPS = 32, 4
+"""Columns of a matrix that one program holds, and its warps."""
+
+_FEW_COLUMNS, _FEW_WARPS = 16, 1
+"""The same where no tensor cores are used: sums within one warp take no barriers, and the kernel
+waits for memory most of the time, so many programs must be under way."""
 
 
 class _Nodes(NamedTuple):
@@ -270,9 +273,12 @@ def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
 def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: Tensor) -> None:
     num_tokens, num_heads, value_dim = heads.value.shape
     key_dim = heads.key.shape[2]
-    few = own.max_len <= _FEW
+    few, settles_few = own.max_len <= _FEW, own.settled.shape[1] <= _FEW_SETTLED
+    most, num_warps = _NUM_COLUMNS, _NUM_WARPS
+    if few and settles_few:
+        most, num_warps = _FEW_COLUMNS, _FEW_WARPS
     block = triton.next_power_of_2(own.max_len)
-    columns = max(16, min(_NUM_COLUMNS, triton.next_power_of_2(value_dim)))
+    columns = max(16, min(most, triton.next_power_of_2(value_dim)))
     _nodes_kernel[(num_heads * triton.cdiv(value_dim, columns), len(own.slots))](
         heads,
         state,
@@ -290,8 +296,7 @@ def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: 
         BLOCK_KEY=max(16, triton.next_power_of_2(key_dim)),
         BLOCK_COLUMNS=columns,
         FEW=few,
-        SETTLES_FEW=own.settled.shape[1] <= _FEW_SETTLED,
-        num_warps=_NUM_WARPS if block <= 64 else 8,
-        maxnreg=_NUM_REGISTERS if few else None,
+        SETTLES_FEW=settles_few,
+        num_warps=num_warps if block <= 64 else 8,
         **overlap(heads.device),
     )
