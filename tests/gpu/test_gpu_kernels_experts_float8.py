@@ -33,9 +33,9 @@ SHAPES = [
     (1, 8, 1, 128, 256),
     (5, 6, 3, 160, 96),
     (70, 4, 2, 256, 192),
-    (4, 128, 8, 2048, 768),
-    (300, 32, 4, 2880, 2880),
-    (500, 64, 6, 2048, 1408),
+    (4, 32, 8, 2048, 768),
+    (300, 8, 4, 2880, 2880),
+    (500, 16, 6, 2048, 1408),
 ]
 SMALL = SHAPES[:3]
 
@@ -100,7 +100,7 @@ def check(shape: tuple[int, int, int, int, int], form: str, dtype: torch.dtype) 
     assert rounded.scale.shape == inner.scale.shape
     torch.testing.assert_close(rounded.scale.cpu(), inner.scale, rtol=1e-2, atol=1e-9)
     differ = rounded.values.cpu().float() != inner.values.float()
-    assert differ.float().mean() < (0.01 if dtype == torch.float32 else 0.15)
+    assert differ.float().mean() < (0.03 if dtype == torch.float32 else 0.15)
     close(numbers(Float8Rows(*(each.cpu() for each in rounded))), numbers(inner), 0.15)
     if form == "rows":
         late = UnroundedRows(plain, plain.float().abs().amax(1, keepdim=True))
