@@ -3,7 +3,7 @@ is matched to one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from specguide.models.qwen3 import QWEN3
 from specguide.models.qwen3_5 import QWEN3_5, QWEN3_5_MOE, QWEN3_NEXT
 from specguide.models.qwen3_moe import QWEN3_MOE
 from specguide.models.smollm3 import SMOLLM3
+
+_MULTIMODAL = "ForConditionalGeneration"
 
 _FAMILIES: tuple[Family[Any], ...] = (
     LLAMA,
@@ -175,7 +177,11 @@ def _architecture(fields: Mapping[str, Any]) -> str:
             )
         raise CheckpointError(
             f"architecture {shown(found)} is unknown; known, with ForCausalLM behind each: "
-            f"{', '.join(name.removesuffix('ForCausalLM') for name in FAMILIES)}; also "
-            f"{', '.join(sorted(MULTIMODAL))}"
+            f"{_listed(FAMILIES, 'ForCausalLM')}; and with {_MULTIMODAL}: "
+            f"{_listed(sorted(MULTIMODAL), _MULTIMODAL)}"
         )
     return known
+
+
+def _listed(names: Iterable[str], ending: str) -> str:
+    return ", ".join(name.removesuffix(ending) for name in names)

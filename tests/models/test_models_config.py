@@ -77,7 +77,8 @@ def test_windows_by_layer() -> None:
     [
         (
             {"architectures": ["GPT2LMHeadModel"]},
-            r"'GPT2LMHeadModel' is unknown; known, with ForCausalLM behind each: Llama, Mistral",
+            r"'GPT2LMHeadModel' is unknown; known, with ForCausalLM behind each: Llama, Mistral, .*"
+            r"; and with ForConditionalGeneration: Gemma3, ",
         ),
         ({"architectures": None}, "'none given' is unknown"),
         (
