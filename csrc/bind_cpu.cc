@@ -37,9 +37,9 @@ void bind_attention(py::module_& m) {
   };
   const auto run = [](const AttentionPass& pass, Address query, Address key_cache, Address value_cache, Address sinks,
                       Address output, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, int64_t window,
-                      float scale) {
+                      float scale, float softcap) {
     attend(pass, {at<float>(query), at<float>(key_cache), at<float>(value_cache), at<float>(sinks), at<float>(output),
-                  num_heads, num_kv_heads, head_dim, window, scale});
+                  num_heads, num_kv_heads, head_dim, window, scale, softcap});
   };
   py::class_<AttentionPass>(m, "AttentionPass")
       .def(py::init(make), py::kw_only(), py::arg("position_ids"), py::arg("block_table"), py::arg("query_start_loc"),
@@ -48,7 +48,7 @@ void bind_attention(py::module_& m) {
       .def_property_readonly("num_pairs", &AttentionPass::num_pairs)
       .def("run", run, py::kw_only(), py::arg("query"), py::arg("key_cache"), py::arg("value_cache"), py::arg("sinks"),
            py::arg("output"), py::arg("num_heads"), py::arg("num_kv_heads"), py::arg("head_dim"), py::arg("window"),
-           py::arg("scale"));
+           py::arg("scale"), py::arg("softcap"));
 }
 
 void bind_rows(py::module_& m) {

@@ -47,6 +47,11 @@ class SeenKeys {
   std::vector<int64_t> places_;
 };
 
+// Each score s becomes cap · tanh(s / cap).
+void limit(std::vector<float>& scores, float cap) {
+  for (float& score : scores) score = cap * std::tanh(score / cap);
+}
+
 // Softmax of scores, in place, with an optional sink; the maximum is subtracted first.
 void softmax(std::vector<float>& scores, const float* sink) {
   float most = sink ? *sink : -std::numeric_limits<float>::infinity();
@@ -83,6 +88,7 @@ void attend(const AttentionPass& pass, const AttentionLayer& layer) {
           const float* key = layer.key_cache + places[i] * stride + column;
           weights[i] = layer.scale * dot(layer.query + row, key, dim);
         }
+        if (layer.softcap) limit(weights, layer.softcap);
         softmax(weights, layer.sinks ? layer.sinks + head : nullptr);
         float* output = layer.output + row;
         std::fill(output, output + dim, 0.0f);

@@ -35,6 +35,7 @@ struct AttentionLayer {
   int64_t head_dim = 0;
   int64_t window = 0;  // 0: none
   float scale = 1;
+  float softcap = 0;  // limit of the scores; 0: none
 };
 
 // See AttentionPlan.run (kernels/attention/interface.py); a token that sees no key gets zeros.

@@ -70,6 +70,7 @@ gated_linear_float8 = operation(
 int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
 int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
+limit_softly = operation(pointwise.limit_softly, lambda: triton.activation.limit_softly)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
 linear_float8 = operation(float8.linear_float8, lambda: triton.linear_float8.linear_float8)
 linear_float8_parts = operation(
@@ -148,6 +149,7 @@ __all__ = [
     "int4_gated_linear",
     "int4_linear",
     "int4_linear_parts",
+    "limit_softly",
     "linear",
     "linear_float8",
     "linear_float8_parts",

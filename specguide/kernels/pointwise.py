@@ -132,6 +132,11 @@ def gelu_tanh_mul(gate_up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh").mul_(up)
 
 
+def limit_softly(x: Tensor, limit: float) -> Tensor:
+    """x [n, D] becomes limit · tanh(x / limit), computed in float32. Returns x."""
+    return x.copy_(torch.tanh(x.float() / limit) * limit)
+
+
 def rows_behind(
     normed: Tensor, features: Tensor, first: Tensor, num_behind: Tensor
 ) -> tuple[Tensor, Tensor]:

@@ -37,6 +37,7 @@ class AttentionShape:
                     tokens before it
     scale:          factor on the dot products; None: head_dim^-1/2
     has_sinks:      each head has a learned score that takes part in the softmax (attention sink)
+    softcap:        limit of the scores, see AttentionForm; None: no limit
     """
 
     num_heads: int
@@ -52,6 +53,7 @@ class AttentionShape:
     sliding_window: int | None = None
     scale: float | None = None
     has_sinks: bool = False
+    softcap: float | None = None
 
 
 class AttentionState(NamedTuple):
@@ -185,6 +187,7 @@ class Attention:
             sinks=None if self.sinks is None else self.sinks.scores,
             scales=self.cache_scales.of(key_cache),
             rounding=None if input_format is None else input_format.rounding,
+            softcap=shape.softcap,
         )
 
     def store(self, x: ProjectionInput, state: AttentionState) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.kernels import LogitsShare
+from specguide.kernels import LogitsShare, limit_softly
 from specguide.kernels.shares import NUM_WORDS
 from specguide.layers.destination import Destination
 from specguide.layers.norm import RmsNorm
@@ -83,6 +83,7 @@ class LmHead:
     name:    the map's name in the checkpoint; None if it is the embeddings' matrix
     ranks:   each rank has the logits of equally many tokens, in the order of ranks
     stored:  where the checkpoint's tensors go if this rank keeps a part of them; None: to `weights`
+    limit:   logits x become c · tanh(x / c) with this limit c; None: no limit
 
     If ranks cannot divide the vocabulary, each of them has the whole matrix.
     """
@@ -93,37 +94,48 @@ class LmHead:
         name: str | None,
         ranks: Ranks = ONE_RANK,
         stored: dict[str, Destination] | None = None,
+        limit: float | None = None,
     ) -> None:
         self.weights = weights
         self.name = name
         self.ranks = ranks
+        self.limit = limit
         self._stored = stored
 
     @classmethod
-    def create(cls, place: Placement, vocab_size: int, hidden_size: int) -> LmHead:
+    def create(
+        cls, place: Placement, vocab_size: int, hidden_size: int, limit: float | None = None
+    ) -> LmHead:
         """A matrix with uninitialised weights, lm_head.weight in the checkpoint."""
         ranks = place.ranks
         if ranks.size > 1 and vocab_size % ranks.size == 0:
             part = cls.create(replace(place, ranks=ONE_RANK), vocab_size // ranks.size, hidden_size)
             whole = cls.create(place.whole(), vocab_size, hidden_size)
             stored = shards(whole.destinations(), part.destinations(), ranks)
-            return cls(part.weights, part.name, ranks, stored)
+            return cls(part.weights, part.name, ranks, stored, limit)
         spec = place.matrix(vocab_size, hidden_size, (_LM_HEAD,))
-        return cls(place.weights(spec), spec.names[0])
+        return cls(place.weights(spec), spec.names[0], limit=limit)
 
     @classmethod
-    def tied(cls, embedding: Embedding, ranks: Ranks = ONE_RANK) -> LmHead:
+    def tied(
+        cls, embedding: Embedding, ranks: Ranks = ONE_RANK, limit: float | None = None
+    ) -> LmHead:
         """A head that uses the matrix of the embeddings, without their scale."""
         weights = PlainWeights(embedding.weight)
         vocab_size = len(embedding.weight)
         if ranks.size == 1 or vocab_size % ranks.size:
-            return cls(weights, None)
+            return cls(weights, None, limit=limit)
         share = vocab_size // ranks.size
-        return cls(weights.rows(ranks.rank * share, (ranks.rank + 1) * share), None, ranks)
+        own = weights.rows(ranks.rank * share, (ranks.rank + 1) * share)
+        return cls(own, None, ranks, limit=limit)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """hidden [T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
-        return self._gathered(self.weights.product(hidden))
+        return self._gathered(self._product(hidden))
+
+    def _product(self, hidden: Tensor) -> Tensor:
+        product = self.weights.product(hidden)
+        return product if self.limit is None else limit_softly(product, self.limit)
 
     def _gathered(self, logits: Tensor) -> Tensor:
         if self.ranks.size == 1:
@@ -137,7 +149,7 @@ class LmHead:
         peers = ranks.collectives.peers(len(hidden), NUM_WORDS, torch.float32)
         if peers is None:
             return self.forward(hidden)
-        logits = self.weights.product(hidden)
+        logits = self._product(hidden)
         first = ranks.rank * logits.shape[1]
         if logits.shape[1] % 32:  # ranks would share a bitmask word
             return self._gathered(logits)

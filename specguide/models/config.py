@@ -60,6 +60,7 @@ class ModelConfig:
     embedding_scale:         factor on the embeddings
     stream_scale:            hidden states of the checkpoint ÷ those of the residual stream here
     logits_scale:            factor on the logits
+    logits_limit:            logits x become c · tanh(x / c) with this limit c; None: no limit
     cache_scheme:            how the checkpoint wants keys and values cached; None: in the model's
                              dtype
     eos_token_ids:           from generation_config.json, else config.json; may be empty
@@ -94,6 +95,7 @@ class ModelConfig:
     embedding_scale: float = 1.0
     stream_scale: float = 1.0
     logits_scale: float = 1.0
+    logits_limit: float | None = None
     quantization: Quantization = UNQUANTIZED
     cache_scheme: CacheScheme | None = None
     eos_token_ids: tuple[int, ...] = ()

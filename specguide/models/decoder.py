@@ -113,8 +113,9 @@ class Decoder:
 
     def _lm_head(self, place: Placement) -> LmHead:
         if self.config.tie_word_embeddings:
-            return LmHead.tied(self.embedding, place.ranks)
-        return LmHead.create(place, self.config.vocab_size, self.config.hidden_size)
+            return LmHead.tied(self.embedding, place.ranks, self.config.logits_limit)
+        sizes = self.config.vocab_size, self.config.hidden_size
+        return LmHead.create(place, *sizes, self.config.logits_limit)
 
     @classmethod
     def load(

@@ -9,17 +9,13 @@ from typing import Any
 
 from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.layers.attention import AttentionShape
-from specguide.layers.decoder_layer import SandwichLayer
-from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NormKind
-from specguide.layers.placement import Placement
 from specguide.models.config import size
-from specguide.models.dense import SandwichNorms, sandwich_layer
 from specguide.models.family import Family
+from specguide.models.gemma2 import GELU, build_layer
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
 from specguide.models.windows import Windows, read_layer_types, windows_of
 
-_GELU = (None, "gelu_pytorch_tanh")
 _FIELDS = (
     "query_pre_attn_scalar",
     "rope_local_base_freq",
@@ -28,12 +24,6 @@ _FIELDS = (
 )
 _FULL = KindOfLayers("full_attention", 1e6, is_scaled=True)
 _LOCAL = KindOfLayers("sliding_attention", 1e4, "rope_local_base_freq")
-_NORMS = SandwichNorms(
-    "input_layernorm",
-    "post_attention_layernorm",
-    "pre_feedforward_layernorm",
-    "post_feedforward_layernorm",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +57,6 @@ def read(fields: Mapping[str, Any]) -> Gemma3Config:
     )
 
 
-def build_layer(config: Gemma3Config, index: int, place: Placement) -> SandwichLayer:
-    """Layer `index` with uninitialised weights."""
-    mlp = GatedMlp.create(
-        place.within("mlp"), config.hidden_size, config.intermediate_size, activation="gelu_tanh"
-    )
-    return sandwich_layer(mlp, config, index, place, _NORMS)
-
-
 def _windows(fields: Mapping[str, Any]) -> Windows:
     num_layers = size(fields, "num_hidden_layers")
     period = positive_int(fields, "sliding_window_pattern", 6)
@@ -90,5 +72,5 @@ GEMMA3 = Family(
     read,
     build_layer,
     fields=_FIELDS,
-    neutral={"hidden_activation": _GELU, "hidden_act": _GELU},
+    neutral={"hidden_activation": GELU, "hidden_act": GELU},
 )

@@ -16,6 +16,7 @@ from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.deepseek import DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE
 from specguide.models.family import Family
+from specguide.models.gemma2 import GEMMA2
 from specguide.models.gemma3 import GEMMA3
 from specguide.models.gguf import gguf_fields
 from specguide.models.glm4 import GLM, GLM4
@@ -49,6 +50,7 @@ _FAMILIES: tuple[Family[Any], ...] = (
     QWEN3_NEXT,
     QWEN3_5,
     QWEN3_5_MOE,
+    GEMMA2,
     GEMMA3,
     GPT_OSS,
     PHI3,

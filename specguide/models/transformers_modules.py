@@ -54,7 +54,7 @@ class Pages:
             query,
             key_cache,
             value_cache,
-            AttentionForm(layer.scale, layer.window, asked.get("s_aux")),
+            AttentionForm(layer.scale, layer.window, asked.get("s_aux"), softcap=layer.softcap),
         )
         assert isinstance(attended, Tensor)  # no rounding was asked for
         return attended[None]

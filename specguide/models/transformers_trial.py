@@ -31,7 +31,7 @@ _PASSED_ON = frozenset({"position_ids", "s_aux", "position_embeddings"})
 class LayerAttention:
     """The attention that a layer asks for.
 
-    window: see AttentionShape.sliding_window
+    window, softcap: see AttentionShape
     """
 
     num_heads: int
@@ -39,6 +39,7 @@ class LayerAttention:
     head_dim: int
     scale: float
     window: int | None
+    softcap: float | None
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,14 @@ class Recorder:
             raise CheckpointError(f"layer {layer} computes attention twice")
         _check_asked(query, value, asked)
         mask = asked["attention_mask"]
-        scaling = asked.get("scaling")
+        scaling, softcap = asked.get("scaling"), asked.get("softcap")
         self.layers[layer] = LayerAttention(
             num_heads=query.shape[1],
             num_kv_heads=key.shape[1],
             head_dim=query.shape[3],
             scale=query.shape[3] ** -0.5 if scaling is None else float(scaling),
             window=mask.window if isinstance(mask, SeenMask) else None,
+            softcap=None if softcap is None else float(softcap),
         )
         return torch.empty_like(query.transpose(1, 2))
 
@@ -84,8 +86,6 @@ def _check_asked(query: Tensor, value: Tensor, asked: dict[str, Any]) -> None:
         raise CheckpointError("values have another size than keys")
     if asked.get("is_causal") is False:
         raise CheckpointError("its attention is not causal")
-    if asked.get("softcap") is not None:
-        raise CheckpointError("its attention scores are capped ('softcap'), which is not supported")
     odd = [
         name
         for name, it in asked.items()

@@ -749,9 +749,10 @@ class AttentionPass:
         head_dim: int,
         window: int,
         scale: float,
+        softcap: float,
     ) -> None:
         """Attend, given the addresses of float32 tensors; see AttentionPlan.run. sinks: 0: there
-        are none; window: 0: there is none"""
+        are none; window, softcap: 0: there is none"""
 
 def norm_rows(
     *,

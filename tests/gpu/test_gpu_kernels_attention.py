@@ -48,6 +48,7 @@ class Case:
     sinks: Tensor | None = None
     scales: KVScales = UNSCALED
     rounding: Float8Scaling | None = None
+    softcap: float | None = None
 
     def run(self, backend: AttentionBackend | None = None) -> Any:
         backend = backend or attention_backend(self.query.device)
@@ -55,7 +56,7 @@ class Case:
             self.query,
             self.key_cache,
             self.value_cache,
-            AttentionForm(0.1, self.window, self.sinks, self.scales, self.rounding),
+            AttentionForm(0.1, self.window, self.sinks, self.scales, self.rounding, self.softcap),
         )
 
     def expected(self) -> Tensor:
@@ -148,6 +149,25 @@ def test_sinks(dtype: torch.dtype, window: int | None) -> None:
     ):
         case = make_case(earlier, queries, dtype=dtype, window=window, tree=tree)
         check(replace(case, sinks=sinks))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cache_dtype"),
+    [(torch.float32, torch.float32), small(torch.bfloat16, FLOAT8)],
+)
+def test_scores_with_a_limit(dtype: torch.dtype, cache_dtype: torch.dtype) -> None:
+    scales = KVScales(0.05, 0.3) if cache_dtype == FLOAT8 else UNSCALED
+    held = dict(dtype=dtype, cache_dtype=cache_dtype, scales=scales)
+    sinks = torch.linspace(-2, 12, 8).to(dtype)
+    for earlier, queries, window, tree in (
+        ([5, 0, 300, 63], [1] * 4, None, None),
+        ([5, 64, 700], [4] * 3, 70, None),
+        ([0, 9, 31], [5, 1, 40], None, None),
+        ([5, 0, 130], [TREE.num_nodes] * 3, 4, TREE),
+    ):
+        case = make_case(earlier, queries, window=window, tree=tree, **held)
+        check(replace(case, softcap=1.5))
+    check(replace(case, softcap=50.0, sinks=sinks))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ import torch
 from gpu_case import DEVICE, IS_INTERPRETED, assert_near, captured, to_device
 from small_cases import small
 
-from specguide.kernels import add_rms_norm, norm_into, pointwise, rms_norm, silu_mul
+from specguide.kernels import (
+    add_rms_norm,
+    limit_softly,
+    norm_into,
+    pointwise,
+    rms_norm,
+    silu_mul,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -69,6 +76,15 @@ def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
         torch.randn(num_tokens, 2 * dim, generator=torch.Generator().manual_seed(dim)) * 4
     ).to(dtype)
     assert_near(silu_mul(to_device(gate_up)), pointwise.silu_mul(gate_up), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.small
+def test_limit(dtype: torch.dtype) -> None:
+    x = torch.cat([torch.linspace(-90, 90, 3000), torch.tensor([1e4, -1e4, 0.0])]).to(dtype)
+    rows = to_device(x.expand(3, -1).contiguous())
+    found = limit_softly(rows[:, :3003], 30.0)
+    assert_near(found, pointwise.limit_softly(x.expand(3, -1).clone(), 30.0), TOLERANCE[dtype])
 
 
 @pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")

@@ -89,13 +89,19 @@ def attention(
     backend: AttentionBackend,
     window: int | None = None,
     sinks: Tensor | None = None,
+    softcap: float | None = None,
 ) -> Tensor:
-    return backend.plan(case.context).run(
-        case.query, case.key_cache, case.value_cache, AttentionForm(0.3, window, sinks)
-    )
+    form = AttentionForm(0.3, window, sinks, softcap=softcap)
+    return backend.plan(case.context).run(case.query, case.key_cache, case.value_cache, form)
 
 
-def dense_attention(case: Case, sees: Sees, scale: float, sinks: Tensor | None = None) -> Tensor:
+def dense_attention(
+    case: Case,
+    sees: Sees,
+    scale: float,
+    sinks: Tensor | None = None,
+    softcap: float | None = None,
+) -> Tensor:
     """Attention of one head of one token at a time, in float64."""
     group = case.query.shape[1] // NUM_KV_HEADS
     starts = case.context.query_start_loc.tolist()
@@ -110,6 +116,8 @@ def dense_attention(case: Case, sees: Sees, scale: float, sinks: Tensor | None =
                     * float(keys[s, head // group].double() @ case.query[token, head].double())
                     for s in seen
                 ]
+                if softcap is not None:
+                    scores = [softcap * math.tanh(score / softcap) for score in scores]
                 weights = [math.exp(score - max(scores)) for score in scores]
                 total = sum(weights)
                 if sinks is not None:
@@ -136,10 +144,16 @@ def sees_chain(window: int | None) -> Sees:
     return lambda i, j: j <= i and (window is None or i - j < window)
 
 
-def check(case: Case, sees: Sees, window: int | None = None, sinks: Tensor | None = None) -> None:
-    expected = dense_attention(case, sees, 0.3, sinks)
+def check(
+    case: Case,
+    sees: Sees,
+    window: int | None = None,
+    sinks: Tensor | None = None,
+    softcap: float | None = None,
+) -> None:
+    expected = dense_attention(case, sees, 0.3, sinks, softcap)
     for backend in BACKENDS:
-        output = attention(case, backend, window, sinks)
+        output = attention(case, backend, window, sinks, softcap)
         assert output.shape == case.query.shape and output.dtype == case.query.dtype
         torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-5)
 
@@ -191,6 +205,15 @@ def test_sinks_take_their_share(window: int | None) -> None:
     check(make_case([0, 0, 6, 0], [5, 1, 9, 2]), sees_chain(window), window, sinks)
     tree = make_case([5, 0, 13], [TREE.num_nodes] * 3, tree=TREE)
     check(tree, sees_tree(TREE, window), window, sinks)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("sinks", [None, torch.tensor([2.0, -1.0, 0.5, 8.0])])
+def test_scores_with_a_limit(window: int | None, sinks: Tensor | None) -> None:
+    for earlier, queries in (([5, 0, 12], [4] * 3), ([0, 0, 6, 0], [5, 1, 9, 2]), ([0], [300])):
+        check(make_case(earlier, queries), sees_chain(window), window, sinks, 0.5)
+    tree = make_case([5, 0, 13], [TREE.num_nodes] * 3, tree=TREE)
+    check(tree, sees_tree(TREE, window), window, sinks, 0.5)
 
 
 def test_sequence_without_tokens_in_a_ragged_pass() -> None:
@@ -264,12 +287,15 @@ def test_neighbour_that_is_nan_is_not_noticed(backend: AttentionBackend) -> None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_padding_sequence_without_keys_gives_zeros(backend: AttentionBackend) -> None:
+@pytest.mark.parametrize("softcap", [None, 2.0])
+def test_padding_sequence_without_keys_gives_zeros(
+    backend: AttentionBackend, softcap: float | None
+) -> None:
     case = make_case([5, 0], [1, 1])
     case.context.seq_lens[1] = 0
     case.context.block_table[1] = -1
     case.key_cache.nan_to_num_(), case.value_cache.nan_to_num_()
-    output = attention(case, backend)
+    output = attention(case, backend, softcap=softcap)
     assert output[1].count_nonzero() == 0 and output[0].count_nonzero() > 0
 
 

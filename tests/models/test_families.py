@@ -36,6 +36,17 @@ def qwen3_moe(**settings: Any) -> Qwen3MoeConfig:
     return config
 
 
+def test_gemma2_defaults_are_those_of_transformers() -> None:
+    config = config_of({**BASE, "architectures": ["Gemma2ForCausalLM"]})
+    assert config.sliding_windows == (4096, None) * 3 + (4096,)
+    shape = config.attention(1)
+    assert (shape.head_dim, shape.scale, shape.softcap) == (256, 256**-0.5, 50.0)
+    assert (config.logits_limit, config.embedding_scale) == (30.0, 8)
+    none = dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"))
+    config = config_of({**BASE, "architectures": ["Gemma2ForCausalLM"], **none})
+    assert (config.attention(1).softcap, config.logits_limit) == (None, None)
+
+
 def test_gemma3_defaults_are_those_of_transformers() -> None:
     config = gemma3()
     assert config.sliding_windows == (4096,) * 5 + (None, 4096)

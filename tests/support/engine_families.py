@@ -11,6 +11,7 @@ from random_models import (
     DEEPSEEK3,
     DEEPSEEK3_SETTINGS,
     EXPERTS,
+    GEMMA2,
     GEMMA3,
     GLM,
     GLM4,
@@ -88,6 +89,17 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "ministral": (
         *MINISTRAL,
         {"pad_token_id": None, "sliding_window": 9, "layer_types": _WINDOWS},
+    ),
+    "gemma2": (
+        *GEMMA2,
+        {
+            "query_pre_attn_scalar": 8,
+            "sliding_window": 9,
+            "attn_logit_softcapping": 2.0,
+            "pad_token_id": None,
+            "tie_word_embeddings": False,
+            "attn_implementation": "eager",
+        },
     ),
     "gemma3": (
         *GEMMA3,

@@ -52,6 +52,12 @@ RUN: dict[str, dict[str, Any]] = {
     "SeedOss": {"head_dim": 16},
     "StableLm": {},
     "Starcoder2": {"sliding_window": 7},
+    "VaultGemma": {
+        "head_dim": 16,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+        **_WINDOWS,
+    },
 }
 """Settings in addition to SETTINGS, by the name before `ForCausalLM`."""
 
@@ -59,7 +65,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "Bloom": ({}, "does not attend through transformers' attention interface"),
     "DiffLlama": ({}, "layer 0 computes attention twice"),
     "Falcon": ({}, "cannot be built with another implementation of attention"),
-    "Gemma2": ({"head_dim": 16}, "attention scores are capped"),
     "Mamba": ({}, "layers of kind 'linear_attention' are not supported"),
     "MiniCPM3": ({}, "values have another size than keys"),
     "Qwen2Moe": (

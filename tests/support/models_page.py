@@ -79,7 +79,7 @@ with a warning, where no family has the architecture. Hidden states for heads ar
 """
 _REFUSED = """\
 What cannot run that way is refused, with what is missing: mixtures of experts, linear attention and
-state spaces, scores with a limit, encoders, code of the folder's own (remote code).
+state spaces, encoders, code of the folder's own (remote code).
 """
 _TEXT = """\
 ## Text of multimodal folders

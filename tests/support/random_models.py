@@ -28,6 +28,7 @@ QWEN3_MOE = _family("Qwen3Moe")
 QWEN3_NEXT = _family("Qwen3Next")
 QWEN3_5 = _family("Qwen3_5", "Qwen3_5TextConfig")
 QWEN3_5_MOE = _family("Qwen3_5Moe", "Qwen3_5MoeTextConfig")
+GEMMA2 = _family("Gemma2")
 GEMMA3 = _family("Gemma3", "Gemma3TextConfig")
 GPT_OSS = _family("GptOss")
 PHI3 = _family("Phi3")
@@ -258,6 +259,17 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "rope_parameters": {**YARN_ROPE, "truncate": False, "beta_fast": 32.0},
         },
     ),
+    "gemma2": (
+        GEMMA2,
+        {
+            "head_dim": 24,
+            "query_pre_attn_scalar": 16,
+            "sliding_window": 7,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+            "attn_implementation": "eager",
+        },
+    ),
     "gemma3": (
         GEMMA3,
         {
@@ -442,6 +454,7 @@ QUANTIZED = (
     "mistral",
     "qwen2",
     "qwen3",
+    "gemma2",
     "gemma3",
     "phi3",
     "qwen3.5",

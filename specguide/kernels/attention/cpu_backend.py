@@ -120,5 +120,6 @@ class _CpuPlan:
             head_dim=query.shape[2],
             window=form.sliding_window or 0,
             scale=form.scale,
+            softcap=form.softcap or 0.0,
         )
         return output

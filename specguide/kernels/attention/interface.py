@@ -205,6 +205,8 @@ class AttentionForm(NamedTuple):
     scales:         the scales of float8 caches
     rounding:       how the layer that reads the output wants it rounded to float8; None: it reads a
                     plain tensor
+    softcap:        limit c of the scaled dot products s, which become c · tanh(s / c), as in
+                    Gemma 2; None: no limit
     """
 
     scale: float
@@ -212,6 +214,7 @@ class AttentionForm(NamedTuple):
     sinks: Tensor | None = None
     scales: KVScales = UNSCALED
     rounding: Float8Scaling | None = None
+    softcap: float | None = None
 
 
 class PassContext(Protocol):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from specguide.kernels.attention.interface import (
     AttentionForm,
@@ -16,6 +15,7 @@ from specguide.kernels.attention.interface import (
     ForwardContext,
     empty_output,
 )
+from specguide.kernels.attention.scores import attended
 from specguide.kernels.attention.sinks import fitting_keys, with_sinks
 from specguide.kernels.kv_scales import UNSCALED
 
@@ -170,21 +170,19 @@ class _RaggedPlan:
                 keys,
                 values,
                 span.mask(form.sliding_window, form.sinks),
-                form.scale * form.scales.key,
+                form,
             )
         return output if form.scales == UNSCALED else output.mul_(form.scales.value)
 
 
 def _attend_one(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, form: AttentionForm
 ) -> Tensor:
     """Attention of one sequence: query [Q, num_heads, head_dim], keys and values [S, num_kv_heads,
     head_dim or value_dim] → [Q, num_heads, value_dim]."""
     query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
     keys, values = fitting_keys(mask, keys, values)
-    output = scaled_dot_product_attention(
-        query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True
-    )
+    output = attended(query, keys, values, mask, form)
     return output[0].transpose(0, 1)
 
 
@@ -248,7 +246,7 @@ class _PaddedPlan:
                 value_cache,
                 part,
                 part.mask(form.sliding_window, group, form.sinks),
-                form.scale * form.scales.key,
+                form,
             )
             for some, part in zip(queries, self.parts, strict=True)
         ]
@@ -262,7 +260,7 @@ def _attend_padded(
     value_cache: Tensor,
     part: _PaddedKeys,
     mask: Tensor,
-    scale: float,
+    form: AttentionForm,
 ) -> Tensor:
     """Attention of some sequences: query [B · Q, num_heads, head_dim] → [B · Q, num_heads,
     value_dim]. mask: the mask of `part`"""
@@ -285,6 +283,6 @@ def _attend_padded(
         for cache in (key_cache, value_cache)
     )
     keys, values = fitting_keys(mask, keys, values)
-    output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
+    output = attended(rows, keys, values, mask, form)
     output = output.view(num_seqs, num_kv_heads, group, query_len, -1).permute(0, 3, 1, 2, 4)
     return output.reshape(*query.shape[:-1], -1)

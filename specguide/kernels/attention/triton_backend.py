@@ -172,6 +172,7 @@ class TritonPlan:
         num_groups = query.shape[1] // launch.group
         num_seqs = context.seq_lens.shape[0]
         leads_later = self._is_leader and launch.num_splits > 1
+        scale, softcap = _in_base_2(form)
         num_blocks, num_tiles = _num_tiles(context, launch.block_rows // launch.group)
         grid = (num_groups, num_tiles, launch.num_splits)
         attention_kernel[grid](
@@ -181,7 +182,8 @@ class TritonPlan:
             None if ancestor_mask is None else Tree(ancestor_mask, tree_positions),
             form.sinks,
             parts,
-            form.scale * form.scales.key * math.log2(math.e),
+            scale,
+            softcap,
             num_seqs,
             num_blocks,
             launch.num_splits,
@@ -205,6 +207,15 @@ class TritonPlan:
             num_stages=launch.num_stages,
             **overlap(query.device),
         )
+
+
+def _in_base_2(form: AttentionForm) -> tuple[float, float | None]:
+    """The factor on dot products of queries with the cache's numbers, and the limit of the scores,
+    both as the kernel takes them: see `_scaled`."""
+    scale = form.scale * form.scales.key * math.log2(math.e)
+    if form.softcap is None:
+        return scale, None
+    return 2 * scale / form.softcap, form.softcap * math.log2(math.e)
 
 
 def _block(num_dims: int) -> int:

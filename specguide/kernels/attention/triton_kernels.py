@@ -72,14 +72,15 @@ class _Cells(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """The keys begin … end - 1 that a program reads, the factor on their scores, and the window
-    (None: no window). masked: the first key that some row may not see; keys before it need no
-    mask."""
+    """The keys begin … end - 1 that a program reads, the factor on their scores, the limit of the
+    scores and the window (None: there is none). masked: the first key that some row may not see;
+    keys before it need no mask."""
 
     begin: Any
     masked: Any
     end: Any
     scale: Any
+    softcap: Any
     window: Any
 
 
@@ -171,6 +172,16 @@ def _online_softmax(scores, values, best, total, mixed, DTYPE: tl.constexpr, UNP
 
 
 @triton.jit
+def _scaled(scores, span):
+    """Scores in base 2: scores times a factor, then limited, if there is a limit c · log₂ e. In
+    that case the factor is 2 · log₂ e / c times the scale, since tanh(x) = 1 - 2 / (1 + e^2x)."""
+    scores *= span.scale
+    if span.softcap is not None:
+        scores = span.softcap * (1.0 - 2.0 / (1.0 + tl.exp2(scores)))
+    return scores
+
+
+@triton.jit
 def _attend(
     queries,
     rows,
@@ -198,7 +209,7 @@ def _attend(
             scores, values = _scores_and_values(
                 queries, cache, key_id, key_id >= 0, cells, PAGE_SIZE, UNPACK
             )
-            scores *= span.scale
+            scores = _scaled(scores, span)
             best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
     for first in range(span.masked, span.end, KEYS):
         key_id = first + tl.arange(0, KEYS)
@@ -206,7 +217,7 @@ def _attend(
         scores, values = _scores_and_values(
             queries, cache, key_id, exists, cells, PAGE_SIZE, UNPACK
         )
-        scores *= span.scale
+        scores = _scaled(scores, span)
         visible = visible_keys(tree, seq, rows, key_id, exists, span.window)
         scores = tl.where(visible, scores, float("-inf"))
         best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
@@ -239,6 +250,7 @@ def attention_kernel(
     sinks,
     parts,
     scale,
+    softcap,
     num_seqs,
     num_blocks,
     num_splits,
@@ -261,7 +273,8 @@ def attention_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes the scale of the
-    keys and log₂ e, since exponents are to base 2. `tree` and `window` are None if there is none.
+    keys and log₂ e, since exponents are to base 2; with a limit, `softcap`, see `_scaled`. `tree`,
+    `softcap` and `window` are None if there is none.
     A tile takes GROUP heads, and NUM_GROUPS such groups share a key head. With BLOCK_REST values
     are the first VALUE_DIM dimensions of keys."""
     await_results(OVERLAP, ORDER)
@@ -289,7 +302,7 @@ def attention_kernel(
         masked = begin
         if HAS_SEEN:
             masked = seen_by_all(seq, block, begin, end, ROWS // GROUP, KEYS)
-        span = _Span(begin, masked, end, scale, window)
+        span = _Span(begin, masked, end, scale, softcap, window)
         start = _start(sinks, rows, split, ROWS)
         page = cache.block_table + index * cache.block_table_stride
         kv_head = group // NUM_GROUPS
