@@ -112,7 +112,15 @@ def check(case: Case) -> None:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     ("heads", "head_dim"),
-    [((8, 2), 64), small((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)],
+    [
+        ((8, 2), 64),
+        small((7, 1), 80),
+        ((4, 4), 96),
+        ((32, 8), 128),
+        ((6, 2), 8),
+        ((16, 8), 256),
+        small((8, 1), 512),
+    ],
 )
 def test_shapes(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     for earlier, queries in (
@@ -225,7 +233,7 @@ def split(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     choose = triton_backend.choose_launch
 
-    def fixed(*arguments: object) -> triton_backend.Launch:
+    def fixed(*arguments: object) -> Any:
         return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
 
     monkeypatch.setattr(triton_backend, "choose_launch", fixed)

@@ -9,7 +9,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from specguide.kernels.attention import ForwardContext, attention_backend, triton_backend
+from specguide.kernels.attention import ForwardContext, attention_backend, triton_launch
 from specguide.speculation.warm_up import prefill_kinds
 
 CPU = torch.device("cpu")
@@ -17,10 +17,10 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_backend, "num_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(triton_launch, "num_multiprocessors", lambda _: 132)
 
 
-LLAMA_8B = triton_backend.Heads(32, 8, 128, 128, torch.bfloat16, torch.bfloat16)
+LLAMA_8B = triton_launch.Heads(32, 8, 128, 128, torch.bfloat16, torch.bfloat16)
 
 
 def context_of(num_seqs: int, num_tokens: int) -> ForwardContext:
@@ -39,7 +39,7 @@ def context_of(num_seqs: int, num_tokens: int) -> ForwardContext:
 
 def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
     """Rows, splits and warps of a launch of 32 query heads over 8 key heads, in half precision."""
-    found = triton_backend.choose_launch(context_of(num_seqs, num_tokens), LLAMA_8B, CPU)
+    found = triton_launch.choose_launch(context_of(num_seqs, num_tokens), LLAMA_8B, CPU)
     return found.block_rows, found.num_splits, found.num_warps
 
 
@@ -66,12 +66,12 @@ def test_two_programs_share_a_multiprocessor_where_slots_decode() -> None:
     assert launch(128, 4) == (16, 1, 1)  # eight do, and are the smaller
 
 
-def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) -> set[object]:
+def compiled_for(num_seqs: int, num_tokens: int, heads: triton_launch.Heads) -> set[object]:
     """What the kernels of a prefill's attention are compiled for."""
     context = context_of(num_seqs, num_tokens)
-    found = triton_backend.choose_launch(context, heads, CPU)
-    num_blocks, _ = triton_backend._num_tiles(context, found.block_rows // found.group)
-    most_seqs = num_blocks > 1 and num_seqs > 1 and triton_backend._most_seqs(num_seqs)
+    found = triton_launch.choose_launch(context, heads, CPU)
+    num_blocks, _ = triton_launch.num_tiles(context, found.block_rows // found.group)
+    most_seqs = num_blocks > 1 and num_seqs > 1 and triton_launch.most_seqs(num_seqs)
     splits = found.num_splits if found.num_splits <= 4 else 1 << (found.num_splits - 1).bit_length()
     return {("combine", splits), ("attend", replace(found, num_splits=1), most_seqs)}
 
@@ -84,11 +84,12 @@ def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) ->
         LLAMA_8B._replace(num_heads=28, num_kv_heads=4),
         LLAMA_8B._replace(num_heads=9, num_kv_heads=3, head_dim=64, value_dim=64),
         LLAMA_8B._replace(num_heads=16, num_kv_heads=1, head_dim=576, value_dim=512),
+        LLAMA_8B._replace(num_kv_heads=4, head_dim=512, value_dim=512),
     ],
     ids=str,
 )
 def test_a_warm_up_launches_all_attention_that_a_prefill_can(
-    heads: triton_backend.Heads, max_batch_size: int
+    heads: triton_launch.Heads, max_batch_size: int
 ) -> None:
     warm_up = prefill_kinds(max_batch_size, 2048, 4096)
     sizes = {(len(chunks), len(chunks[0].token_ids)) for chunks, _ in warm_up}
