@@ -4,7 +4,7 @@ from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
 from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size, free_unused
 from specguide.cache.states import SlotStates
-from specguide.cache.tensors import KeyShape, KVCache, slot_mapping
+from specguide.cache.tensors import CacheShape, KeyShape, KVCache, slot_mapping
 from specguide.kernels import operation, triton
 
 move_keys = operation(tensors.move_keys, lambda: triton.tree.move_keys)
@@ -13,6 +13,7 @@ place_prompts = operation(tensors.place_prompts, lambda: triton.prompts.place_pr
 
 __all__ = [
     "CacheNeeds",
+    "CacheShape",
     "CacheSize",
     "KVCache",
     "KeyShape",

@@ -16,8 +16,9 @@ from specguide.cache.states import SlotStates
 
 
 class KeyShape(NamedTuple):
-    """What a model stores for each token: number of layers, number of key heads on this rank, and
-    size of a head. has_values: False: values are parts of the keys, as in latent attention"""
+    """What layers that are alike store for each token: number of layers, number of key heads on
+    this rank, and size of a head. has_values: False: values are parts of the keys, as in latent
+    attention"""
 
     num_layers: int
     num_heads: int
@@ -30,22 +31,63 @@ class KeyShape(NamedTuple):
         return (1 + self.has_values) * self.num_layers * self.num_heads * self.head_dim
 
 
+@dataclass(frozen=True)
+class CacheShape:
+    """What a model stores for each token.
+
+    kinds:  the kinds of layers, by what they store
+    places: for each layer that reads keys, its kind and its number among the layers of this kind;
+            layers that read the same keys have the same place
+    """
+
+    kinds: tuple[KeyShape, ...]
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def alike(cls, keys: KeyShape) -> CacheShape:
+        """The shape for layers all of which store the same."""
+        return cls((keys,), tuple((0, layer) for layer in range(keys.num_layers)))
+
+    @classmethod
+    def of_layers(cls, layers: Sequence[KeyShape], sources: Sequence[int]) -> CacheShape:
+        """The shape for layers that differ. layers: what each of them alone would store; sources:
+        the layer whose keys each of them reads, at most itself"""
+        counts = dict[KeyShape, int]()
+        places = list[tuple[int, int]]()
+        for layer, (keys, source) in enumerate(zip(layers, sources, strict=True)):
+            if source < layer:
+                places.append(places[source])
+                continue
+            number = counts.get(keys, 0)
+            counts[keys] = number + 1
+            places.append((list(counts).index(keys), number))
+        kinds = tuple(keys._replace(num_layers=count) for keys, count in counts.items())
+        return cls(kinds, tuple(places))
+
+    @property
+    def num_numbers(self) -> int:
+        """How many numbers that are."""
+        return sum(keys.num_numbers for keys in self.kinds)
+
+
 @dataclass(frozen=True, eq=False)
 class KVCache:
     """Keys and values of all layers.
 
-    memory: [2, num_layers, num_pages, page_size, num_kv_heads, head_dim], keys first; or
-            [1, num_layers, …] where keys are all that a layer stores
-    states: the memory of layers that store no keys; None: there are none
+    memories: of each kind of layers, [2, num_layers, num_pages, page_size, num_kv_heads, head_dim],
+              keys first; or [1, num_layers, …] where keys are all that a layer stores
+    places:   see CacheShape
+    states:   the memory of layers that store no keys; None: there are none
     """
 
-    memory: Tensor
+    memories: tuple[Tensor, ...]
+    places: tuple[tuple[int, int], ...]
     states: SlotStates | None = None
 
     @classmethod
     def allocate(
         cls,
-        keys: KeyShape,
+        keys: CacheShape | KeyShape,
         num_pages: int,
         page_size: int,
         dtype: torch.dtype,
@@ -53,63 +95,80 @@ class KVCache:
     ) -> KVCache:
         """Zeroed memory. On a CPU, the system provides each page only when the first token is
         written there, so that an engine starts at once."""
-        kinds, of_slot = 1 + keys.has_values, (keys.num_heads, keys.head_dim)
-        shape = (kinds, keys.num_layers, num_pages, page_size, *of_slot)
-        if torch.device(device).type != "cpu":
-            return cls(torch.zeros(shape, dtype=dtype, device=device))
-        memory = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
-        return cls(torch.from_numpy(memory).view(dtype).view(shape))
+        shape = CacheShape.alike(keys) if isinstance(keys, KeyShape) else keys
+        memories = (_memory(kind, num_pages, page_size, dtype, device) for kind in shape.kinds)
+        return cls(tuple(memories), shape.places)
 
     @cached_property
     def keys(self) -> tuple[Tensor, ...]:
-        """The keys of each layer, [num_pages, page_size, num_kv_heads, head_dim]."""
-        return self.memory[0].unbind()
+        """The keys that each layer reads, [num_pages, page_size, num_kv_heads, head_dim]."""
+        return tuple(self.memories[kind][0, layer] for kind, layer in self.places)
 
     @cached_property
     def values(self) -> tuple[Tensor, ...]:
-        """The values of each layer, shaped as `keys`; the keys themselves if there are no values
-        apart."""
-        return self.memory[-1].unbind()
+        """The values that each layer reads, shaped as `keys`; the keys themselves if there are no
+        values apart."""
+        return tuple(self.memories[kind][-1, layer] for kind, layer in self.places)
 
     @property
     def num_layers(self) -> int:
-        """Number of layers."""
-        return self.memory.shape[1]
+        """Number of layers that read keys."""
+        return len(self.places)
 
     @property
     def num_pages(self) -> int:
         """Pages of each layer."""
-        return self.memory.shape[2]
+        return self.memories[0].shape[2]
 
     @property
     def page_bytes(self) -> int:
         """Bytes that one page takes over all layers."""
-        return self.memory.nbytes // self.num_pages
+        return sum(memory.nbytes for memory in self.memories) // self.num_pages
 
     def free(self) -> None:
         """Give GPU memory back at once, even if others still hold this object; nobody may use it
         afterwards. On a CPU, the memory is freed with the last reference."""
         if self.states is not None:
             self.states.free()
-        if self.memory.is_cuda:
-            self.memory.untyped_storage().resize_(0)
+        for memory in self.memories:
+            if memory.is_cuda:
+                memory.untyped_storage().resize_(0)
 
     def read_pages(self, pages: Sequence[int]) -> Tensor:
-        """Copies n pages to the host: uint8 [n · page_bytes], laid out as `memory` with n pages.
-        Waits for the copy."""
-        index = torch.tensor(pages, device=self.memory.device)
-        return self._bytes.index_select(2, index).cpu().reshape(-1)
+        """Copies n pages to the host: uint8 [n · page_bytes], laid out as one of `memories` with n
+        pages after the other. Waits for the copy."""
+        index = torch.tensor(pages, device=self.memories[0].device)
+        copies = [memory.index_select(2, index).cpu().reshape(-1) for memory in self._bytes]
+        return copies[0] if len(copies) == 1 else torch.cat(copies)
 
     def write_pages(self, pages: Sequence[int], contents: Tensor) -> None:
         """Fill pages with the result of `read_pages` of this or another cache of the same
         layout."""
-        index = torch.tensor(pages, device=self.memory.device)
-        shape = (*self._bytes.shape[:2], len(pages), *self._bytes.shape[3:])
-        self._bytes.index_copy_(2, index, contents.view(shape).to(self.memory.device))
+        index = torch.tensor(pages, device=self.memories[0].device)
+        shapes = [(*it.shape[:2], len(pages), *it.shape[3:]) for it in self._bytes]
+        parts = contents.split([math.prod(shape) for shape in shapes])
+        for memory, shape, part in zip(self._bytes, shapes, parts, strict=True):
+            memory.index_copy_(2, index, part.view(shape).to(memory.device))
 
     @property
-    def _bytes(self) -> Tensor:
-        return self.memory.view(torch.uint8)
+    def _bytes(self) -> list[Tensor]:
+        return [memory.view(torch.uint8) for memory in self.memories]
+
+
+def _memory(
+    keys: KeyShape,
+    num_pages: int,
+    page_size: int,
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> Tensor:
+    """Zeroed memory for layers that are alike, see KVCache."""
+    kinds, of_slot = 1 + keys.has_values, (keys.num_heads, keys.head_dim)
+    shape = (kinds, keys.num_layers, num_pages, page_size, *of_slot)
+    if torch.device(device).type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    memory = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
+    return torch.from_numpy(memory).view(dtype).view(shape)
 
 
 def slot_mapping(
@@ -188,7 +247,7 @@ def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor)
     """Copy the keys and values of the accepted nodes of trees, in all layers, to the positions that
     they have as a chain.
 
-    memory:      KVCache.memory, written in place
+    memory:      one of KVCache.memories, written in place
     nodes:       int64 [B, D], the accepted nodes, ascending; node n is at `start` + n, and the d-th
                  accepted one moves to `start` + 1 + d. -1 past the last one
     start:       int64 [B]

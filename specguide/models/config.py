@@ -162,17 +162,36 @@ class ModelConfig:
         """Those of these layers that store keys."""
         return [layer for layer in layers if layer not in self.linear_layers]
 
+    def key_heads(self, layer: int) -> tuple[int, int]:
+        """Number and size of a layer's key heads."""
+        return self.num_kv_heads, self.head_dim
+
+    def key_source(self, layer: int) -> int:
+        """The layer whose keys and values a layer reads: itself, or an earlier one."""
+        return layer
+
+    def attention_width(self, layer: int) -> int:
+        """Features of a layer's queries, keys and values together."""
+        num_kv_heads, head_dim = self.key_heads(layer)
+        return (self.num_heads + 2 * num_kv_heads) * head_dim
+
     @property
     def rotary_dim(self) -> int:
-        """Features of a query or key that a rotary table is made for."""
+        """Features of a query or key that a rotary table is made for, where all layers have the
+        same."""
         return self.head_dim if self.latent is None else self.latent.rope_dim
+
+    def rotary_dim_of(self, layer: int) -> int:
+        """The same of one layer."""
+        return self.key_heads(layer)[1] if self.latent is None else self.latent.rope_dim
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""
+        num_kv_heads, head_dim = self.key_heads(layer)
         return AttentionShape(
             num_heads=self.num_heads,
-            num_kv_heads=self.num_kv_heads,
-            head_dim=self.head_dim,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
             rope=self.rope,
             qkv_bias=self.qkv_bias,
             out_bias=self.out_bias,

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from specguide.cache import KVCache, SlotStates
-from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare, StateShape
 from specguide.kernels.attention import OutputRows, PassContext
@@ -27,7 +26,6 @@ from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import scale_name
-from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.adapters import (
     check_adapters,
     is_of_adapter,
@@ -39,22 +37,16 @@ from specguide.models.config import ModelConfig
 from specguide.models.left_aside import is_left_aside
 from specguide.models.multimodal import text_name
 from specguide.models.registry import FAMILIES, read_config
+from specguide.models.rope_tables import RopeTables, check_positions
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
-
-_DRAFT_POSITIONS = 128
-"""Positions beyond the end of the context: drafts are proposed and verified there too, though none
-of them is ever accepted."""
-
-_LARGEST_TABLE = 4 * 2**30
-"""Maximum bytes of a rotary table: 8 million positions of a head of 128 in bfloat16."""
 
 
 class Decoder:
     """A decoder-only transformer over a paged KV cache.
 
     config:        the configuration it was built from
-    embedding, lm_head: what a draft head may share
+    embedding, lm_head, rope_tables: what a draft head may share
     device, dtype: of its weights and hidden states
     ranks:         the ranks among which its layers are cut
     stage:         which of the layers it has
@@ -106,10 +98,15 @@ class Decoder:
         )
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
         self.norm = RmsNorm.create(inner, "norm", config.hidden_size, last_norm)
-        ropes = dict.fromkeys(layer.attention.rope for layer in self.layers)
-        self._rope_tables = {
-            rope: self._rope_table(rope, config.rotary_dim) for rope in ropes if rope is not None
-        }
+        self._ropes = tuple(
+            None if layer.attention.rope is None else (layer.attention.rope, dim)
+            for layer, dim in zip(self.layers, self._rotary_dims(), strict=True)
+        )
+        kinds = [rope for rope in self._ropes if rope is not None]
+        self.rope_tables = RopeTables(kinds, self.max_positions, self.device, dtype)
+
+    def _rotary_dims(self) -> Iterator[int]:
+        return map(self.config.rotary_dim_of, self.stage.layers(self.config.num_layers))
 
     def _lm_head(self, place: Placement) -> LmHead:
         if self.config.tie_word_embeddings:
@@ -240,15 +237,10 @@ class Decoder:
 
     def _layer_states(self, context: PassContext, cache: KVCache) -> Iterator[LayerState]:
         """What the attention of each layer reads and writes."""
-        positions, dtype = context.position_ids, self.dtype
-        rotary = {
-            rope: (table.index_select(0, positions), query_scales(rope, positions, dtype))
-            for rope, table in self._rope_tables.items()
-        }
+        rotary = self.rope_tables.at(context.position_ids)
         keys = zip(cache.keys, cache.values, strict=True)
         linear = iter(()) if cache.states is None else cache.states.run(context.parts)
-        for layer in self.layers:
-            rope = layer.attention.rope
+        for rope in self._ropes:
             if rope is None:
                 yield LinearState(*next(linear))
             else:
@@ -308,40 +300,3 @@ class Decoder:
 
     def _destinations(self) -> Iterable[tuple[str, Destination]]:
         return merged(self.embedding, self.norm, self.lm_head, *self.layers).items()
-
-    def rope_table_for(self, layer: ModelConfig) -> Tensor:
-        """The rotary table for a draft head's layer, as long as this model's: heads are published
-        with a smaller max_position_embeddings than they serve. Raises CheckpointError if a rope of
-        its kind cannot be that long."""
-        if layer.rope in self._rope_tables and layer.rotary_dim == self.config.rotary_dim:
-            return self._rope_tables[layer.rope]
-        if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
-            raise CheckpointError(
-                "a draft head with rope type 'dynamic' is supported up to its "
-                f"{layer.max_position_embeddings} positions, and the target has "
-                f"{self.max_positions}: set max_model_len to {layer.max_position_embeddings} or "
-                "less"
-            )
-        return self._rope_table(layer.rope, layer.rotary_dim)
-
-    def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
-        size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
-        return rope_table(rope, size, device=self.device, dtype=self.dtype)
-
-
-def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:
-    """Raise InvalidParams if the model has fewer positions, or its rotary table would be too
-    large."""
-    if max_positions > config.max_position_embeddings:
-        raise InvalidParams(
-            f"max_model_len must be at most {config.max_position_embeddings}, the positions that "
-            f"the model has; found {max_positions}",
-            param="max_model_len",
-        )
-    table_bytes = 2 * max_positions * config.rotary_dim * dtype.itemsize
-    if table_bytes > _LARGEST_TABLE:
-        raise InvalidParams(
-            f"the rope table for {max_positions} positions would need {table_bytes} bytes; set "
-            f"max_model_len to {max_positions * _LARGEST_TABLE // table_bytes} or less",
-            param="max_model_len",
-        )

@@ -75,7 +75,7 @@ class Eagle3Head:
         self.mask_hidden = place.empty(len(self.aux_layers) * config.target_hidden_size)
         # On the meta device arange would import sympy, which takes most of a second.
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32).to(self.device)
-        self.rope_table = target.rope_table_for(layer)
+        self.rope_table = target.rope_tables.of_head(layer)
         self._own = self._share(config, target, present, place)
 
     def _share(

@@ -187,7 +187,7 @@ class MtpHead:
         self.ranks = place.ranks
         self.embedding = target.embedding
         self.lm_head = target.lm_head
-        self.rope_table = target.rope_table_for(self.config)
+        self.rope_table = target.rope_tables.of_head(self.config)
 
     @classmethod
     def load(

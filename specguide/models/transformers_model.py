@@ -22,7 +22,8 @@ from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import UNQUANTIZED
 from specguide.models.config import ModelConfig
-from specguide.models.decoder import Decoder, check_positions
+from specguide.models.decoder import Decoder
+from specguide.models.rope_tables import RopeTables, check_positions
 from specguide.models.transformers_config import (
     TransformersConfig,
     naming_model,
@@ -60,7 +61,7 @@ class TransformersDecoder(Decoder):
         self.dtype = dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
-        self._rope_tables = {}
+        self.rope_tables = RopeTables((), self.max_positions, self.device, dtype)
         with naming_model(config.architecture):
             named = config.stated, config.architecture
             self._model = (

@@ -176,7 +176,8 @@ class ForwardPasses:
     def move_keys(self, nodes: Tensor, inputs: ForwardInput) -> None:
         """Move the target's keys of accepted nodes, int64 [B, D], of the inputs' trees; see
         `cache.move_keys`."""
-        move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
+        for memory in self._cache.memories:
+            move_keys(memory, nodes, inputs.start, inputs.context.block_table)
         if self._cache.states is not None:
             self._cache.states.accept(self._state.ids[inputs.slots], nodes)
 

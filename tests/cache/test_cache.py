@@ -17,8 +17,9 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from torch import Tensor
 
-from specguide.cache import KeyShape, KVCache, PageAllocator, slot_mapping
+from specguide.cache import CacheShape, KeyShape, KVCache, PageAllocator, slot_mapping
 from specguide.errors import EngineError
 
 
@@ -168,14 +169,32 @@ def test_kv_cache_shapes_and_size() -> None:
     assert all(tensor.count_nonzero() == 0 for tensor in (*cache.keys, *cache.values))
     assert len({tensor.data_ptr() for tensor in (*cache.keys, *cache.values)}) == 6
     assert cache.num_pages == 5
-    assert cache.memory.nbytes == 5 * 3 * 2 * 16 * 2 * 8 * 2
-    assert cache.memory.numel() == 5 * 16 * KeyShape(3, 2, 8).num_numbers
+    (memory,) = cache.memories
+    assert memory.nbytes == 5 * 3 * 2 * 16 * 2 * 8 * 2 == 5 * cache.page_bytes
+    assert memory.numel() == 5 * 16 * KeyShape(3, 2, 8).num_numbers
+
+
+def test_a_cache_of_layers_that_differ() -> None:
+    """Layers 3 and 4 read the keys of layers 1 and 2."""
+    small, large = KeyShape(1, 4, 8), KeyShape(1, 1, 24)
+    shape = CacheShape.of_layers([small, small, large, small, large], [0, 1, 2, 1, 2])
+    assert shape.kinds == (KeyShape(2, 4, 8), KeyShape(1, 1, 24))
+    cache = KVCache.allocate(shape, 5, 16, torch.bfloat16, "cpu")
+    assert [key.shape[2:] for key in cache.keys] == [(4, 8), (4, 8), (1, 24), (4, 8), (1, 24)]
+    places = [key.data_ptr() for key in cache.keys]
+    assert places[3:] == places[1:3] and len({*places, *map(Tensor.data_ptr, cache.values)}) == 6
+    assert cache.page_bytes == 16 * shape.num_numbers * 2 == 16 * 2 * 2 * (2 * 32 + 24)
+    cache.keys[2][3].fill_(2.0), cache.values[1][3].fill_(3.0)
+    other = KVCache.allocate(shape, 5, 16, torch.bfloat16, "cpu")
+    other.write_pages([0, 4], cache.read_pages([3, 1]))
+    assert bool((other.keys[4][0] == 2).all() and (other.values[3][0] == 3).all())
+    assert not any(memory[:, :, 1:].any() for memory in other.memories)
 
 
 def test_a_cache_of_keys_alone() -> None:
     keys = KeyShape(3, 1, 8, has_values=False)
     cache = KVCache.allocate(keys, 5, 16, torch.bfloat16, "cpu")
-    assert cache.memory.numel() == 5 * 16 * keys.num_numbers == 5 * 16 * 3 * 8
+    assert cache.memories[0].numel() == 5 * 16 * keys.num_numbers == 5 * 16 * 3 * 8
     for key, value in zip(cache.keys, cache.values, strict=True):
         assert key.data_ptr() == value.data_ptr() and key.shape == (5, 16, 1, 8)
 

@@ -400,9 +400,9 @@ def test_pages_are_copied_bit_for_bit(has_values):
 
     keys = KeyShape(2, 2, 8, has_values)
     caches = [KVCache.allocate(keys, 6, 4, torch.float8_e4m3fn, "cpu") for _ in range(2)]
-    caches[0].memory.view(torch.uint8).random_(0, 255)
+    caches[0].memories[0].view(torch.uint8).random_(0, 255)
     caches[1].write_pages([5, 0], caches[0].read_pages([1, 3]))
-    ours, theirs = (cache.memory.view(torch.uint8) for cache in caches)
+    ours, theirs = (cache.memories[0].view(torch.uint8) for cache in caches)
     assert torch.equal(theirs[:, :, [5, 0]], ours[:, :, [1, 3]]) and not theirs[:, :, 1:5].any()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from specguide.cache import KeyShape
+from specguide.cache import CacheShape, KeyShape
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import Decoder, Eagle3Head
@@ -28,9 +28,9 @@ def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:
     assert half.fusion.fc.num_bytes == whole.fusion.fc.num_bytes
     config = whole.config
     keys = KeyShape(config.num_layers, config.num_kv_heads, config.head_dim, has_values=True)
-    assert DraftNeeds.of(whole) == DraftNeeds(keys)
+    assert DraftNeeds.of(whole) == DraftNeeds(CacheShape.alike(keys))
     cut = keys._replace(num_heads=config.num_kv_heads // 2)
-    assert DraftNeeds.of(half) == DraftNeeds(cut, config.hidden_size)
+    assert DraftNeeds.of(half) == DraftNeeds(CacheShape.alike(cut), config.hidden_size)
 
 
 def test_what_cannot_be_cut_each_rank_has_as_a_whole() -> None:

@@ -24,13 +24,14 @@ def seeds(num: int) -> range:
 
 
 def to_device(thing: Any) -> Any:
-    """A copy on the device of a tensor, None, or a dataclass or named tuple of these; strides are
+    """A copy on the device of a tensor, None, or a dataclass or tuple of these; strides are
     kept."""
     if isinstance(thing, torch.Tensor):
         copy = torch.empty_strided(thing.shape, thing.stride(), dtype=thing.dtype, device=DEVICE)
         return copy.copy_(thing)
-    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
-        return type(thing)(*map(to_device, thing))
+    if isinstance(thing, tuple):
+        copies = map(to_device, thing)
+        return type(thing)(*copies) if hasattr(thing, "_fields") else tuple(copies)
     if is_dataclass(thing) and not isinstance(thing, type):
         return replace(
             thing, **{field.name: to_device(getattr(thing, field.name)) for field in fields(thing)}

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specguide.cache import KeyShape, KVCache, SlotStates
+from specguide.cache import KVCache, SlotStates
 from specguide.drafts.tree import DraftTree
 from specguide.kernels.attention import (
     CAUSAL,
@@ -19,6 +19,8 @@ from specguide.kernels.attention import (
     TreeMask,
 )
 from specguide.models import ModelConfig
+from specguide.models.cache_shape import cache_shape
+from specguide.parallel import ONE_RANK
 
 PAGE_SIZE = 4
 
@@ -88,10 +90,9 @@ class Sequences:
 
     def cache(self, config: ModelConfig, dtype: torch.dtype = torch.float32) -> KVCache:
         """A cache for all sequences, full of numbers that must not be read."""
-        has_values = config.latent is None
-        num_layers = len(config.key_layers(range(config.num_layers)))
-        keys = KeyShape(num_layers, config.num_kv_heads, config.head_dim, has_values)
-        cache = KVCache.allocate(keys, self.num_pages, PAGE_SIZE, dtype, "cpu")
+        cache = KVCache.allocate(
+            cache_shape(config, ONE_RANK), self.num_pages, PAGE_SIZE, dtype, "cpu"
+        )
         for tensor in (*cache.keys, *cache.values):
             tensor.fill_(1e3)
         return replace(cache, states=self._states(config, dtype))

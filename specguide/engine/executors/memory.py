@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from specguide.cache import CacheNeeds, CacheSize, KeyShape, KVCache, cache_size
+from specguide.cache import CacheNeeds, CacheShape, CacheSize, KVCache, cache_size
 from specguide.cache.sizing import free_memory, in_words
 from specguide.config.resolved import ResolvedConfig
 from specguide.errors import InvalidParams
 from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.models import Decoder
+from specguide.models.cache_shape import cache_shape
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation.drafters import keys_of
 
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
@@ -48,11 +48,12 @@ class Memory:
 
     @classmethod
     def allocate(
-        cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None
+        cls, config: ResolvedConfig, target: Decoder, draft_keys: CacheShape | None
     ) -> Memory:
         """Allocate it. Raises InvalidParams where the device has too little memory, or does not
         support the cache's dtype."""
-        keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
+        of_target = cache_shape(target.config, target.ranks, target.stage)
+        keys = [of_target, *([] if draft_keys is None else [draft_keys])]
         state_rows = _state_rows(config, target)
         states = target.new_states(state_rows.stop, config.layout.num_nodes) if state_rows else None
         dtype = _cache_dtype(config, target)
@@ -82,13 +83,6 @@ class Memory:
         draft = draft_cache[0] if draft_cache else None
         saved = None if state_rows is None else state_rows[sizes.num_slots :]
         return cls(size, cache, draft, slots, saved)
-
-
-def _keys_of_target(target: Decoder) -> KeyShape:
-    """The shape of the target's keys, for the layers and heads of this rank. A stage without such
-    layers has pages of one, so that all ranks have the same pages."""
-    layers = target.config.key_layers(target.stage.layers(target.config.num_layers))
-    return keys_of(target)._replace(num_layers=max(1, len(layers)))
 
 
 def _state_rows(config: ResolvedConfig, target: Decoder) -> range | None:
@@ -165,7 +159,7 @@ def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
 
 
 def _cache_size(
-    config: ResolvedConfig, target: Decoder, keys: list[KeyShape], dtype: torch.dtype
+    config: ResolvedConfig, target: Decoder, keys: list[CacheShape], dtype: torch.dtype
 ) -> CacheSize:
     num_numbers = sum(shape.num_numbers for shape in keys)
     page_bytes = config.cache.page_size * num_numbers * dtype.itemsize
@@ -194,7 +188,7 @@ def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) 
     widths = (
         4 * config.hidden_size
         + 3 * config.intermediate_size
-        + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+        + 2 * max(config.attention_width(layer) for layer in range(config.num_layers))
     )
     layer_bytes = (max_prefill_tokens + num_nodes) * widths * target.dtype.itemsize
     logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)

@@ -16,7 +16,8 @@ _PROTOCOL = "2"
 
 def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
     """The format of an engine's pages. caches: the target's first"""
-    shapes = [(cache.num_layers, *cache.memory.shape[4:]) for cache in caches]
+    memories = [memory for cache in caches for memory in cache.memories]
+    shapes = [(memory.shape[1], *memory.shape[4:]) for memory in memories]
     return CacheFormat(
         release=_PROTOCOL,
         model=identity(target_folder(config.model)),

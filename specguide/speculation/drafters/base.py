@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specguide import native
-from specguide.cache import KeyShape, KVCache
+from specguide.cache import CacheShape, KVCache
 from specguide.config import SpecConfig
 from specguide.drafts.methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
-from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder
+from specguide.models.cache_shape import cache_shape
 from specguide.models.config import ModelConfig
 from specguide.parallel import Ranks
 from specguide.slots import SlotTable
@@ -48,13 +48,10 @@ class CutModel(Protocol):
     def ranks(self) -> Ranks: ...
 
 
-def keys_of(model: CutModel) -> KeyShape:
+def keys_of(model: CutModel) -> CacheShape:
     """The shape of the keys that a model stores for each token; a model that stores none has pages
     of one layer."""
-    config = model.config
-    num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
-    num_layers = len(config.key_layers(range(config.num_layers)))
-    return KeyShape(max(1, num_layers), num_kv_heads, config.head_dim, config.latent is None)
+    return cache_shape(model.config, model.ranks)
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class DraftNeeds:
     summed_dim: size of the rows that its ranks sum; None: each rank has the whole model
     """
 
-    keys: KeyShape | None = None
+    keys: CacheShape | None = None
     summed_dim: int | None = None
 
     @classmethod
