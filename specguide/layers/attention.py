@@ -31,6 +31,8 @@ class AttentionShape:
     qk_norm:        the norm of each query and key head; None: no norm
     is_qk_norm_whole: the norm is over all query heads together, and over all key heads together
     is_fused:       the checkpoint has a single map qkv_proj for queries, keys and values
+    has_value_norm: each value head is normed, too, without weights
+    are_keys_values: the product of k_proj stands for the values, too; there is no v_proj
     has_gate:       q_proj has a gate behind each query head, whose sigmoid the output is multiplied
                     by (Qiu et al. 2025, arXiv 2505.06708)
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
@@ -49,6 +51,8 @@ class AttentionShape:
     qk_norm: NormKind | None = None
     is_qk_norm_whole: bool = False
     is_fused: bool = False
+    has_value_norm: bool = False
+    are_keys_values: bool = False
     has_gate: bool = False
     sliding_window: int | None = None
     scale: float | None = None
@@ -107,7 +111,7 @@ class Attention:
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values.
              With a gate a query head and its gate take turns
     out:     num_heads · head_dim → hidden
-    qk_norm: norm of the query and key heads; None: no norm
+    qk_norm: norm of the query and key heads, and of value heads if these have one; None: no norm
     cache_scales: scales of its keys and values in a float8 cache
     sinks:   see AttentionForm
     """
@@ -136,6 +140,9 @@ class Attention:
         sections = Section(query_size, place.ranks), *[Section(kv_size, kv_ranks)] * 2
         if shape.is_fused:
             qkv = {"qkv_proj": query_size + 2 * kv_size}
+        elif shape.are_keys_values:
+            del qkv["v_proj"]
+            sections = sections[:2]
         out = {"o_proj": hidden_size}
         shape = _of_rank(shape, place.ranks)
         return cls(
@@ -228,9 +235,13 @@ class Attention:
             both, *others = heads.split([2 * shape.num_heads, *2 * [shape.num_kv_heads]], 2)
             query, gate = both[0].unflatten(1, (-1, 2)).unbind(2)
             heads = torch.cat([query[None], *others], 2)
+        if shape.are_keys_values:
+            heads = torch.cat([heads, heads[:, :, shape.num_heads :]], 2)
+        if self.qk_norm is not None and shape.has_value_norm:
+            heads = self.qk_norm(heads[0])[None]
         sizes = shape.num_heads + shape.num_kv_heads, shape.num_kv_heads
         query_key, value = heads.split(sizes, 2)
-        if self.qk_norm is not None:
+        if self.qk_norm is not None and not shape.has_value_norm:
             query_key = self.qk_norm(query_key[0])[None]
         return query_key, value, product.scales, gate
 
@@ -264,4 +275,5 @@ def _qk_norm(
     num_heads = {"q_norm": shape.num_heads, "k_norm": shape.num_kv_heads}
     if shape.is_qk_norm_whole:
         return WholeNorms.create(place, num_heads, shape.head_dim, shape.qk_norm, kv_ranks)
-    return RmsNorm.of_heads(place, num_heads, shape.head_dim, shape.qk_norm)
+    num_plain = shape.num_kv_heads if shape.has_value_norm else 0
+    return RmsNorm.of_heads(place, num_heads, shape.head_dim, shape.qk_norm, num_plain)

@@ -89,17 +89,25 @@ class RmsNorm:
 
     @classmethod
     def of_heads(
-        cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
+        cls,
+        place: Placement,
+        num_heads: Mapping[str, int],
+        head_dim: int,
+        kind: NormKind,
+        num_plain: int = 0,
     ) -> RmsNorm:
         """A norm for the heads of several maps; the checkpoint has one weight [head_dim] for each
         map.
 
         num_heads: heads of each map, by its name
+        num_plain: heads behind those, which have no weights
         """
-        weight = _empty(place, kind, sum(num_heads.values()), head_dim)
+        sizes = list(num_heads.values())
+        weight = _empty(place, kind, sum(sizes) + num_plain, head_dim)
+        weight[sum(sizes) :] = 1.0
         parts = {
             f"{place.prefix}{name}.weight": _Part(rows, kind)
-            for name, rows in zip(num_heads, weight.split(list(num_heads.values())), strict=True)
+            for name, rows in zip(num_heads, weight[: sum(sizes)].split(sizes), strict=True)
         }
         return cls(weight, kind.eps, parts)
 

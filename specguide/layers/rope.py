@@ -23,8 +23,9 @@ class RopeConfig:
     theta:            base of the frequencies
     rope_type:        one of ROPE_TYPES. "dynamic" is exact up to the model's
                       max_position_embeddings, where it equals "default"; the rotary table ends
-                      there
-    factor:           context extension, for linear, llama3 and yarn
+                      there. "proportional": all dimensions rotate, those beyond `share` by 0, and
+                      the frequencies are those of a whole head (Gemma 4)
+    factor:           context extension, for linear, llama3, yarn and proportional
     original_len:     context of the pre-training, tokens, for llama3 and yarn
     low_freq_factor, high_freq_factor: llama3's band
     beta_fast, beta_slow, truncate: yarn's band, rotations; truncate rounds it to whole dimensions
@@ -63,7 +64,7 @@ class RopeConfig:
 
     def num_rotated(self, head_dim: int) -> int:
         """Number of a head's dimensions that are rotated."""
-        return int(head_dim * self.share)
+        return head_dim if self.rope_type == "proportional" else int(head_dim * self.share)
 
     @classmethod
     def from_hf(
@@ -94,7 +95,9 @@ def inverse_frequencies(rope: RopeConfig, num_rotated: int, max_positions: int) 
     frequencies = 1.0 / (rope.theta**exponents)
     if not num_rotated:  # a layer without positions, whatever the other layers have
         return frequencies
-    if rope.rope_type == "linear":
+    if rope.rope_type == "proportional":
+        frequencies[int(rope.share * num_rotated // 2) :] = 0.0
+    if rope.rope_type in ("linear", "proportional"):
         return frequencies / rope.factor
     if rope.rope_type == "longrope":
         is_long = max_positions > rope.original_len

@@ -9,7 +9,7 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
 
-ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope", "proportional")
 
 _SHARE = "partial_rotary_factor"
 
@@ -46,11 +46,14 @@ def rope_parameters(
     theta = _number(rope, "rope_theta", config.get("rope_theta", 10_000.0))
     if theta <= 1:
         raise CheckpointError(f"rope parameter 'rope_theta' must be more than 1, found {theta}")
+    share = 1.0 if rope_type == "proportional" else share
     stated = {"theta": theta, "rope_type": rope_type, "share": _share(config, rope, share)}
     if rope_type in ("default", "dynamic"):
         return stated
     if rope_type == "linear":
         return {**stated, "factor": _number(rope, "factor")}
+    if rope_type == "proportional":
+        return {**stated, "factor": _number(rope, "factor", 1.0)}
     original_len = positive_int(
         config,
         "original_max_position_embeddings",

@@ -20,6 +20,8 @@ MULTIMODAL = frozenset(
     f"{name}ForConditionalGeneration"
     for name in (
         "Gemma3",
+        "Gemma4",
+        "Gemma4Unified",
         "Idefics3",
         "InternVL",
         "Llava",

@@ -18,6 +18,7 @@ from specguide.models.deepseek import DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE
 from specguide.models.family import Family
 from specguide.models.gemma2 import GEMMA2
 from specguide.models.gemma3 import GEMMA3
+from specguide.models.gemma4 import GEMMA4, GEMMA4_UNIFIED
 from specguide.models.gguf import gguf_fields
 from specguide.models.glm4 import GLM, GLM4
 from specguide.models.glm4_moe import GLM4_MOE
@@ -52,6 +53,8 @@ _FAMILIES: tuple[Family[Any], ...] = (
     QWEN3_5_MOE,
     GEMMA2,
     GEMMA3,
+    GEMMA4,
+    GEMMA4_UNIFIED,
     GPT_OSS,
     PHI3,
     GLM,

@@ -13,6 +13,7 @@ from specguide.layers.experts import ExpertsShape
 from specguide.layers.rope import RopeConfig
 from specguide.models import config_of
 from specguide.models.gemma3 import Gemma3Config
+from specguide.models.gemma4 import Gemma4Config
 from specguide.models.qwen3_moe import Qwen3MoeConfig
 
 BASE: dict[str, Any] = {
@@ -23,10 +24,18 @@ BASE: dict[str, Any] = {
     "num_attention_heads": 4,
 }
 
+GEMMA4 = {"hidden_size_per_layer_input": 0, "attention_k_eq_v": True}
+
 
 def gemma3(**settings: Any) -> Gemma3Config:
     config = config_of({**BASE, "architectures": ["Gemma3ForCausalLM"], **settings})
     assert isinstance(config, Gemma3Config)
+    return config
+
+
+def gemma4(**settings: Any) -> Gemma4Config:
+    config = config_of({**BASE, "architectures": ["Gemma4ForCausalLM"], **GEMMA4, **settings})
+    assert isinstance(config, Gemma4Config)
     return config
 
 
@@ -87,6 +96,46 @@ def test_a_rope_of_no_layer_beside_those_of_the_two_kinds() -> None:
     assert gemma3(rope_parameters=ropes | beside) == gemma3(rope_parameters=ropes)
     with pytest.raises(CheckpointError, match="must have entries for full_attention and sliding"):
         gemma3(rope_parameters=ropes | {"chunked_attention": beside})
+
+
+def test_gemma4_layers_in_both_spellings() -> None:
+    """The last layer sees all tokens, whatever is said of it."""
+    kinds = ["sliding_attention", "full_attention"] * 3 + ["sliding_attention"]
+    others = {"num_key_value_heads": 2, "head_dim": 24, "layer_types": kinds}
+    once = gemma4(**others, global_head_dim=96, num_global_key_value_heads=1)
+    own = {"head_dim": 96, "num_key_value_heads": 1}
+    by_layer = gemma4(**others, per_layer_config={str(layer): own for layer in (1, 3, 5, 6)})
+    assert once == by_layer
+    assert once.sliding_windows == (512, None) * 3 + (None,)
+    shapes = [once.attention(layer) for layer in (0, 6)]
+    assert [(it.num_kv_heads, it.head_dim) for it in shapes] == [(2, 24), (1, 96)]
+    assert [it.are_keys_values for it in shapes] == [False, True]
+    assert shapes[1].rope == RopeConfig(1e6, "proportional", share=0.25)
+    assert {it.scale for it in shapes} == {1.0}
+
+
+def test_gemma4_defaults_are_those_of_transformers() -> None:
+    config = gemma4(attention_k_eq_v=False, num_global_key_value_heads=1)
+    assert config.sliding_windows == (512,) * 5 + (None, None)
+    assert [config.key_heads(layer) for layer in (0, 5)] == [(4, 256), (4, 512)]
+    assert (config.logits_limit, config.max_position_embeddings) == (None, 131_072)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hidden_size_per_layer_input": None}, "'hidden_size_per_layer_input' None"),
+        ({"num_kv_shared_layers": 2}, "'num_kv_shared_layers' 2 is not supported"),
+        ({"enable_moe_block": True}, "'enable_moe_block' True is not supported"),
+        ({"use_bidirectional_attention": "all"}, "'use_bidirectional_attention' 'all'"),
+        ({"per_layer_config": {"6": {"head_dim": 8}}}, "'per_layer_config' must state the same"),
+        ({"per_layer_config": {"5": {"x": 8}, "6": {"x": 8}}}, "and nothing else, found"),
+        ({"num_global_key_value_heads": 3}, "with 3 key-value heads in layers of full attention"),
+    ],
+)
+def test_what_gemma4_refuses_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        gemma4(**settings)
 
 
 @pytest.mark.parametrize(

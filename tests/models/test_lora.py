@@ -29,11 +29,21 @@ from specguide.models import Decoder, load_decoder
 from specguide.parallel import ONE_RANK, Ranks
 
 FAMILIES = (
-    *("llama-tied", "llama-biases", "qwen3", "gemma3", "phi3", "glm4-0414", "granite4", "olmo3"),
+    *(
+        "llama-tied",
+        "llama-biases",
+        "qwen3",
+        "gemma3",
+        "gemma4",
+        "phi3",
+        "glm4-0414",
+        "granite4",
+        "olmo3",
+    ),
     *("mixtral", "gpt-oss", "glm4-moe", "deepseek2-lite", "deepseek3"),
     *("qwen3.5-linear-end", "qwen3-next"),
 )
-CUT = ("llama-tied", "qwen3", "gemma3", "phi3", "glm4-0414")
+CUT = ("llama-tied", "qwen3", "gemma3", "gemma4", "phi3", "glm4-0414")
 LENGTHS = [5, 8, 3]
 
 

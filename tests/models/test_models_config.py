@@ -92,8 +92,8 @@ def test_windows_by_layer() -> None:
             "partial_rotary_factor 0.25",
         ),
         (
-            {"rope_scaling": {"rope_type": "proportional", "factor": 2}},
-            "rope type 'proportional' is not supported; known: default",
+            {"rope_scaling": {"rope_type": "axial", "factor": 2}},
+            "rope type 'axial' is not supported; known: default",
         ),
         (
             {"rope_scaling": {"type": "linear"}},

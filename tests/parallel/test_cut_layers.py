@@ -26,6 +26,7 @@ CUT = (
     "qwen2",
     "qwen3",
     "gemma3",
+    "gemma4",
     "mixtral",
     "qwen3-moe",
     "olmoe",

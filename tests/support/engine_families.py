@@ -13,6 +13,9 @@ from random_models import (
     EXPERTS,
     GEMMA2,
     GEMMA3,
+    GEMMA4,
+    GEMMA4_SETTINGS,
+    GEMMA4_UNIFIED,
     GLM,
     GLM4,
     GLM4_MOE,
@@ -109,6 +112,19 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
             "sliding_window": 9,
             "pad_token_id": None,
             "tie_word_embeddings": False,
+        },
+    ),
+    "gemma4": (
+        *GEMMA4,
+        {**GEMMA4_SETTINGS, "num_global_key_value_heads": 2, "num_hidden_layers": 6, **_BYTES},
+    ),
+    "gemma4-unified": (
+        *GEMMA4_UNIFIED,
+        {
+            **GEMMA4_SETTINGS,
+            **_BYTES,
+            "num_global_key_value_heads": 2,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
         },
     ),
     "phi3": (

@@ -31,9 +31,20 @@ SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [3, 3, 2
 TEXT = {name: value for name, value in SETTINGS.items() if name != "attn_implementation"} | {
     "head_dim": 16
 }
+GEMMA4 = {
+    "global_head_dim": 32,
+    "sliding_window": 7,
+    "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+    "pad_token_id": 0,
+}
 
 MULTIMODAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Gemma3": ({"query_pre_attn_scalar": 40, "sliding_window": 7}, VISION),
+    "Gemma4": (
+        {**GEMMA4, "hidden_size_per_layer_input": 0},
+        {**VISION, "patch_size": 2, "pooling_kernel_size": 2, "position_embedding_size": 16},
+    ),
+    "Gemma4Unified": (GEMMA4, {}),
     "Mistral3": ({"model_type": "mistral", "sliding_window": None}, VISION),
     "Llava": ({"model_type": "llama"}, VISION),
     "SmolVLM": ({"model_type": "llama"}, VISION),
@@ -56,7 +67,9 @@ def save_multimodal(name: str, folder: Path) -> PreTrainedModel:
     torch.manual_seed(0)
     text, vision = MULTIMODAL[name]
     config = getattr(transformers, f"{name}Config")(
-        text_config={**TEXT, **text}, vision_config=vision, tie_word_embeddings=name == "Gemma3"
+        text_config={**TEXT, **text},
+        vision_config=vision,
+        tie_word_embeddings=name.startswith("Gemma"),
     )
     config._attn_implementation = "eager"
     model = getattr(transformers, f"{name}ForConditionalGeneration")(config).eval()

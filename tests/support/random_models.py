@@ -30,6 +30,8 @@ QWEN3_5 = _family("Qwen3_5", "Qwen3_5TextConfig")
 QWEN3_5_MOE = _family("Qwen3_5Moe", "Qwen3_5MoeTextConfig")
 GEMMA2 = _family("Gemma2")
 GEMMA3 = _family("Gemma3", "Gemma3TextConfig")
+GEMMA4 = _family("Gemma4", "Gemma4TextConfig")
+GEMMA4_UNIFIED = _family("Gemma4Unified", "Gemma4UnifiedTextConfig")
 GPT_OSS = _family("GptOss")
 PHI3 = _family("Phi3")
 GLM = _family("Glm")
@@ -147,6 +149,17 @@ YARN_ROPE = {
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+
+GEMMA4_SETTINGS = {
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "hidden_size_per_layer_input": 0,
+    "sliding_window": 7,
+    "final_logit_softcapping": 3.0,
+}
+"""Of a dense Gemma 4."""
 
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
 
@@ -291,6 +304,34 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "tie_word_embeddings": False,
             "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
             "sliding_window": 5,
+        },
+    ),
+    "gemma4": (GEMMA4, {**GEMMA4_SETTINGS, "num_hidden_layers": 7}),
+    "gemma4-values": (
+        GEMMA4,
+        {
+            **GEMMA4_SETTINGS,
+            "attention_k_eq_v": False,
+            "attention_bias": True,
+            "tie_word_embeddings": False,
+            "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+            "rope_parameters": {
+                "full_attention": {
+                    "rope_type": "proportional",
+                    "partial_rotary_factor": 0.5,
+                    "rope_theta": 1e3,
+                    "factor": 2.0,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+            },
+        },
+    ),
+    "gemma4-unified": (
+        GEMMA4_UNIFIED,
+        {
+            **GEMMA4_SETTINGS,
+            "num_global_key_value_heads": 2,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
         },
     ),
     "phi3": (PHI3, {**NO_PAD, "sliding_window": 9}),
@@ -456,6 +497,8 @@ QUANTIZED = (
     "qwen3",
     "gemma2",
     "gemma3",
+    "gemma4",
+    "gemma4-unified",
     "phi3",
     "qwen3.5",
     "glm4",
@@ -498,6 +541,8 @@ def random_model(family: Any, **settings: Any) -> PreTrainedModel:
     for name, stored in model.state_dict().items():
         if name.endswith("e_score_correction_bias"):  # a buffer
             stored.uniform_(-0.2, 0.2)
+        if name.endswith("layer_scalar"):
+            stored.uniform_(0.6, 1.2)
     return model
 
 

@@ -1,0 +1,191 @@
+"""Owns the Gemma 4 family, text only: layers with a window and layers that see all tokens, which
+have larger and fewer key heads, and take the values from the product of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
+from specguide.layers.attention import AttentionShape
+from specguide.layers.norm import NormKind
+from specguide.layers.placement import Placement
+from specguide.models.config import LARGEST, size
+from specguide.models.config_fields import check_neutral
+from specguide.models.family import Family
+from specguide.models.gemma2 import GELU, limit_of
+from specguide.models.gemma4_layer import Gemma4Layer
+from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
+from specguide.models.windows import Windows, read_layer_types, windows_of
+
+_FULL = KindOfLayers("full_attention", 1e6)
+_LOCAL = KindOfLayers("sliding_attention", 1e4)
+_ROPES = {
+    "full_attention": {
+        "rope_type": "proportional",
+        "partial_rotary_factor": 0.25,
+        "rope_theta": 1e6,
+    },
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
+_FIELDS = (
+    *("global_head_dim", "num_global_key_value_heads", "per_layer_config", "attention_k_eq_v"),
+    *("final_logit_softcapping", "hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+    *("num_kv_shared_layers", "use_double_wide_mlp"),
+    *("enable_moe_block", "num_experts", "top_k_experts", "moe_intermediate_size"),
+)
+
+Heads = tuple[int, int]
+"""Number and size of a layer's key heads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemma4Config(TwoRopesConfig):
+    """The configuration of a Gemma 4.
+
+    global_heads:    number and size of the key heads in layers that see all tokens
+    are_keys_values: these layers have no map of their own for values
+    """
+
+    global_heads: Heads
+    are_keys_values: bool
+
+    def key_heads(self, layer: int) -> Heads:
+        """Number and size of a layer's key heads."""
+        is_global = self.sliding_windows[layer] is None
+        return self.global_heads if is_global else super().key_heads(layer)
+
+    def attention(self, layer: int) -> AttentionShape:
+        """The attention's shape in layer `layer`."""
+        is_global = self.sliding_windows[layer] is None
+        return replace(
+            super().attention(layer),
+            scale=1.0,
+            has_value_norm=True,
+            are_keys_values=is_global and self.are_keys_values,
+        )
+
+
+def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) -> Gemma4Config:
+    """Read config.json with the defaults of transformers.
+
+    has_layer_inputs: layers have inputs of their own if config.json does not say so
+    defaults:         longest context and window
+    """
+    max_positions, window = defaults
+    _check_supported(fields, has_layer_inputs)
+    fields = {"num_key_value_heads": 4, **fields}
+    if fields.get("rope_parameters") is None:
+        fields = {**fields, "rope_parameters": _ROPES}
+    has_bias = flag(fields, "attention_bias")
+    windows = _windows(fields, window)
+    return Gemma4Config.from_fields(
+        fields,
+        head_dim=256,
+        max_position_embeddings=max_positions,
+        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)),
+        qkv_bias=has_bias,
+        out_bias=has_bias,
+        qk_norm=True,
+        tie_word_embeddings=flag(fields, "tie_word_embeddings", True),
+        sliding_windows=windows,
+        embedding_scale=size(fields, "hidden_size") ** 0.5,
+        logits_limit=limit_of(fields, "final_logit_softcapping", None),
+        global_heads=_global_heads(fields, windows),
+        are_keys_values=flag(fields, "attention_k_eq_v"),
+        **read_ropes(fields, _FULL, _LOCAL, max_positions),
+    )
+
+
+def build_layer(config: Gemma4Config, index: int, place: Placement) -> Gemma4Layer:
+    """Layer `index` with uninitialised weights."""
+    return Gemma4Layer.create(place, config, config.attention(index))
+
+
+def _check_supported(fields: Mapping[str, Any], has_layer_inputs: bool) -> None:
+    check_neutral(
+        fields,
+        {
+            "num_kv_shared_layers": (None, 0),
+            "enable_moe_block": (None, False),
+            "hidden_size_per_layer_input": (0,) if has_layer_inputs else (None, 0),
+        },
+    )
+
+
+def _windows(fields: Mapping[str, Any], window: int) -> Windows:
+    """The last layer sees all tokens, whatever config.json says, as in transformers."""
+    num_layers = size(fields, "num_hidden_layers")
+    kinds = read_layer_types(fields, num_layers) or [
+        "sliding_attention" if (layer + 1) % 6 else "full_attention" for layer in range(num_layers)
+    ]
+    kinds = [*kinds[:-1], "full_attention"]
+    return windows_of(kinds, positive_int(fields, "sliding_window", window))
+
+
+def _global_heads(fields: Mapping[str, Any], windows: Windows) -> Heads:
+    """The key heads of layers that see all tokens: stated by layer (transformers 5.24), or once
+    (before). Raises CheckpointError."""
+    num_heads = size(fields, "num_attention_heads")
+    num_local = size(fields, "num_key_value_heads")
+    if fields.get("per_layer_config") is not None:
+        own = _by_layer(fields, windows)
+        stated = {"num_key_value_heads": num_local, "head_dim": fields.get("head_dim"), **own}
+        heads = size(stated, "num_key_value_heads"), size(stated, "head_dim", 256)
+    else:
+        most = LARGEST["head_dim"]
+        dim = positive_int(fields, "global_head_dim", 512, at_most=most)
+        is_stated = fields.get("num_global_key_value_heads") is not None
+        name = "num_global_key_value_heads"
+        is_used = is_stated and flag(fields, "attention_k_eq_v")
+        heads = positive_int(fields, name) if is_used else num_local, dim
+    if num_heads % heads[0] or heads[1] % 2:
+        raise CheckpointError(
+            f"{num_heads} heads of dimension {heads[1]} with {heads[0]} key-value heads in layers "
+            "of full attention: the number of heads must be a multiple of the key-value heads, "
+            "and the dimension even"
+        )
+    return heads
+
+
+def _by_layer(fields: Mapping[str, Any], windows: Windows) -> Mapping[str, Any]:
+    """What `per_layer_config` states of each layer that sees all tokens. Raises CheckpointError if
+    it states more, or if they differ."""
+    stated = mapping(fields, "per_layer_config")
+    names = [str(layer) for layer, window in enumerate(windows) if window is None]
+    by_layer = {str(name): mapping(stated, name) for name in stated}
+    first = by_layer.get(names[0], {})
+    expected = {name: first for name in names if first}
+    if by_layer != expected or not first.keys() <= {"head_dim", "num_key_value_heads"}:
+        raise CheckpointError(
+            "'per_layer_config' must state the same 'head_dim' and 'num_key_value_heads' for each "
+            f"layer of full attention and nothing else, found {shown(dict(stated))}"
+        )
+    return first
+
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "hidden_activation": GELU,
+    "hidden_act": GELU,
+    "use_bidirectional_attention": (None, False, "vision"),
+}
+"""Attention in both directions is among the tokens of images alone, which are not read."""
+
+GEMMA4 = Family(
+    ("Gemma4ForCausalLM",),
+    partial(read, has_layer_inputs=True, defaults=(131_072, 512)),
+    build_layer,
+    fields=_FIELDS,
+    neutral=_NEUTRAL,
+)
+GEMMA4_UNIFIED = Family(
+    ("Gemma4UnifiedForCausalLM",),
+    partial(read, has_layer_inputs=False, defaults=(262_144, 1024)),
+    build_layer,
+    fields=_FIELDS,
+    neutral=_NEUTRAL,
+)
+"""Gemma 4 12B."""
