@@ -3,6 +3,7 @@ ExpertMatrices or Int4Experts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -108,10 +109,15 @@ class RoutingRule:
 @dataclass(frozen=True)
 class GateLimits:
     """The gated activation of gpt-oss: gate · sigmoid(alpha · gate) · (up + 1), where gate is
-    clamped to at most `limit` and up to ± limit."""
+    clamped to at most `limit` and up to ± limit. limit: None: that of GELU_TANH instead"""
 
     alpha: float
-    limit: float
+    limit: float | None
+
+
+GELU_TANH = GateLimits(2 * math.sqrt(2 / math.pi), None)
+"""gelu(gate) · up by the tanh formula, which is gate · sigmoid(alpha · (gate + 0.044715 · gate³)) ·
+up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,13 +238,18 @@ def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
 
 
 def route(
-    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
+    logits: Tensor,
+    rule: RoutingRule,
+    bias: Tensor | None = None,
+    held: range | None = None,
+    factors: Tensor | None = None,
 ) -> Routing:
     """The experts of each token: those with its highest scores.
 
-    logits: [T, E]
-    bias:   float32 [E], added to the scores for the choice, not for the weights; None: 0
-    held:   the experts that this rank has, numbered from 0 in the Routing; None: all
+    logits:  [T, E]
+    bias:    float32 [E], added to the scores for the choice, not for the weights; None: 0
+    held:    the experts that this rank has, numbered from 0 in the Routing; None: all
+    factors: float32 [E], on the weights of each expert; None: 1
     """
     logits = logits.float()
     scores = logits.sigmoid() if rule.is_sigmoid else logits.softmax(-1)
@@ -247,7 +258,7 @@ def route(
     weights = scores.gather(-1, experts)
     if rule.is_normalised:
         weights = weights / (weights.sum(-1, keepdim=True) + LEAST_SUM)
-    weights = weights * rule.scale
+    weights = weights * rule.scale if factors is None else weights * factors[experts] * rule.scale
     if held is None:
         return Routing(experts, weights)
     is_held = (experts >= held.start) & (experts < held.stop)
@@ -295,6 +306,8 @@ def gate(gate_up: Tensor, limits: GateLimits | None) -> Tensor:
     gates, ups = gate_up.chunk(2, dim=-1)
     if limits is None:
         return F.silu(gates).mul_(ups)
+    if limits.limit is None:
+        return F.gelu(gates, approximate="tanh").mul_(ups)
     gates = gates.clamp(max=limits.limit)
     ups = ups.clamp(-limits.limit, limits.limit)
     return gates * torch.sigmoid(gates * limits.alpha) * (ups + 1)

@@ -37,6 +37,7 @@ class ExpertsShape:
     rule:        how a token's experts are chosen
     choice_bias: name of the tensor that is added to the scores for the choice alone; None: there is
                  none
+    factors:     name of the tensor of factors on the experts' weights; None: there is none
     has_bias:    router and experts have biases
     limits:      limits within the activation; None: silu(gate) · up
     """
@@ -45,6 +46,7 @@ class ExpertsShape:
     expert_size: int
     rule: RoutingRule
     choice_bias: str | None = None
+    factors: str | None = None
     has_bias: bool = False
     limits: GateLimits | None = None
 
@@ -157,6 +159,7 @@ class Experts:
             shape.rule,
             bias=shape.has_bias,
             choice_bias=shape.choice_bias,
+            factors=shape.factors,
         )
         stored = layout.destinations(place.prefix, gate_up, down, shape, here)
         return cls(shape, router, gate_up, down, stored, held=held)

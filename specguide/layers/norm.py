@@ -81,11 +81,12 @@ class RmsNorm:
         dim: int,
         kind: NormKind,
         output: InputFormat | None = None,
+        tensor: str = "weight",
     ) -> RmsNorm:
-        """A norm with uninitialised weights, `name`.weight in the checkpoint."""
+        """A norm with uninitialised weights, `name`.`tensor` in the checkpoint."""
         weight = _empty(place, kind, dim)
         part = _Part(weight, kind)
-        return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part}, output)
+        return cls(weight, kind.eps, {f"{place.prefix}{name}.{tensor}": part}, output)
 
     @classmethod
     def of_heads(

@@ -10,11 +10,14 @@ from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
+from specguide.kernels.experts import GELU_TANH
 from specguide.layers.attention import AttentionShape
+from specguide.layers.experts import ExpertsShape
 from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
 from specguide.models.config import LARGEST, size
 from specguide.models.config_fields import check_neutral
+from specguide.models.expert_fields import experts_shape
 from specguide.models.family import Family
 from specguide.models.gemma2 import GELU, limit_of
 from specguide.models.gemma4_layer import Gemma4Layer
@@ -48,10 +51,14 @@ class Gemma4Config(TwoRopesConfig):
 
     global_heads:    number and size of the key heads in layers that see all tokens
     are_keys_values: these layers have no map of their own for values
+    mlp_size:        inner features of a layer's MLP
+    experts:         those beside the MLP; None: there are none
     """
 
     global_heads: Heads
     are_keys_values: bool
+    mlp_size: int
+    experts: ExpertsShape | None
 
     def key_heads(self, layer: int) -> Heads:
         """Number and size of a layer's key heads."""
@@ -82,10 +89,13 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
         fields = {**fields, "rope_parameters": _ROPES}
     has_bias = flag(fields, "attention_bias")
     windows = _windows(fields, window)
+    mlp_size, experts = size(fields, "intermediate_size"), _experts(fields)
+    num_chosen = 0 if experts is None else experts.rule.num_chosen * experts.expert_size
     return Gemma4Config.from_fields(
         fields,
         head_dim=256,
         max_position_embeddings=max_positions,
+        intermediate_size=mlp_size + num_chosen,
         norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)),
         qkv_bias=has_bias,
         out_bias=has_bias,
@@ -96,13 +106,16 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
         logits_limit=limit_of(fields, "final_logit_softcapping", None),
         global_heads=_global_heads(fields, windows),
         are_keys_values=flag(fields, "attention_k_eq_v"),
+        mlp_size=mlp_size,
+        experts=experts,
         **read_ropes(fields, _FULL, _LOCAL, max_positions),
     )
 
 
 def build_layer(config: Gemma4Config, index: int, place: Placement) -> Gemma4Layer:
     """Layer `index` with uninitialised weights."""
-    return Gemma4Layer.create(place, config, config.attention(index))
+    shape = config.attention(index)
+    return Gemma4Layer.create(place, config, shape, config.mlp_size, config.experts)
 
 
 def _check_supported(fields: Mapping[str, Any], has_layer_inputs: bool) -> None:
@@ -110,9 +123,26 @@ def _check_supported(fields: Mapping[str, Any], has_layer_inputs: bool) -> None:
         fields,
         {
             "num_kv_shared_layers": (None, 0),
-            "enable_moe_block": (None, False),
             "hidden_size_per_layer_input": (0,) if has_layer_inputs else (None, 0),
         },
+    )
+
+
+def _experts(fields: Mapping[str, Any]) -> ExpertsShape | None:
+    """Those of each layer. Raises CheckpointError if config.json says too little of them."""
+    if not flag(fields, "enable_moe_block"):
+        return None
+    expert_size = positive_int(
+        fields, "moe_intermediate_size", at_most=LARGEST["intermediate_size"]
+    )
+    num_chosen = positive_int(fields, "top_k_experts")
+    return experts_shape(
+        {**fields, "num_experts_per_tok": num_chosen},
+        num_experts=positive_int(fields, "num_experts"),
+        num_chosen=num_chosen,
+        expert_size=expert_size,
+        factors="router.per_expert_scale",
+        limits=GELU_TANH,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from specguide.layers.attention import Attention, AttentionShape, AttentionState
 from specguide.layers.decoder_layer import LayerState
 from specguide.layers.destination import Destination, merged
+from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.partial_sums import PartialSums
@@ -30,9 +31,51 @@ class LayerScalar:
 
 
 @dataclass(frozen=True, eq=False)
+class ExpertsBeside:
+    """Experts beside the MLP of a layer. They read another norm of the stream than the MLP, and
+    their router reads a third one.
+
+    mlp_norm, output_norm: norms of what the MLP and the experts give, which are then added
+    """
+
+    mlp_norm: RmsNorm
+    input_norm: RmsNorm
+    router_norm: RmsNorm
+    experts: Experts
+    output_norm: RmsNorm
+
+    @classmethod
+    def create(cls, place: Placement, config: ModelConfig, shape: ExpertsShape) -> ExpertsBeside:
+        """Experts with uninitialised weights."""
+        hidden_size, kind = config.hidden_size, config.norm
+        of_router = replace(kind, weight_factor=hidden_size**-0.5)
+        layout = SeparateExperts("router.proj")
+        return cls(
+            RmsNorm.create(place, "post_feedforward_layernorm_1", hidden_size, kind),
+            RmsNorm.create(place, "pre_feedforward_layernorm_2", hidden_size, kind),
+            RmsNorm.create(place, "router", hidden_size, of_router, tensor="scale"),
+            Experts.create(place, hidden_size, shape, layout),
+            RmsNorm.create(place, "post_feedforward_layernorm_2", hidden_size, kind),
+        )
+
+    def __call__(self, hidden: Tensor, of_mlp: Tensor) -> Tensor:
+        """hidden: the stream that the layer's MLP reads; of_mlp: what it gives; all [T, hidden]"""
+        both = self.experts.both_forms(self.input_norm(hidden))
+        routed = self.router_norm(hidden)
+        assert isinstance(routed, Tensor)  # the norm has no other format
+        chosen = self.experts(both._replace(plain=routed)).total(hidden.dtype)
+        return self.mlp_norm(of_mlp) + self.output_norm(chosen)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        norms = self.mlp_norm, self.input_norm, self.router_norm, self.output_norm
+        return merged(*norms, self.experts)
+
+
+@dataclass(frozen=True, eq=False)
 class Gemma4Layer:
     """hidden + norm(attention(norm(hidden))), then + norm(mlp(norm(·))); all of it times a number
-    of the checkpoint."""
+    of the checkpoint. experts: None: the layer has only the MLP"""
 
     input_norm: RmsNorm
     attention: Attention
@@ -41,15 +84,21 @@ class Gemma4Layer:
     mlp: GatedMlp
     post_mlp_norm: RmsNorm
     scalar: LayerScalar
+    experts: ExpertsBeside | None = None
 
     @classmethod
-    def create(cls, place: Placement, config: ModelConfig, shape: AttentionShape) -> Gemma4Layer:
-        """A layer with uninitialised weights."""
+    def create(
+        cls,
+        place: Placement,
+        config: ModelConfig,
+        shape: AttentionShape,
+        mlp_size: int,
+        experts: ExpertsShape | None,
+    ) -> Gemma4Layer:
+        """A layer with uninitialised weights. mlp_size: inner features of its MLP"""
         hidden_size = config.hidden_size
         attention = Attention.create(place.within("self_attn"), hidden_size, hidden_size, shape)
-        mlp = GatedMlp.create(
-            place.within("mlp"), hidden_size, config.intermediate_size, activation="gelu_tanh"
-        )
+        mlp = GatedMlp.create(place.within("mlp"), hidden_size, mlp_size, activation="gelu_tanh")
 
         def norm(name: str, output: InputFormat | None = None) -> RmsNorm:
             return RmsNorm.create(place, name, hidden_size, config.norm, output)
@@ -62,6 +111,7 @@ class Gemma4Layer:
             mlp=mlp,
             post_mlp_norm=norm("post_feedforward_layernorm"),
             scalar=LayerScalar(place.empty(1), f"{place.prefix}layer_scalar"),
+            experts=None if experts is None else ExpertsBeside.create(place, config, experts),
         )
 
     def __call__(
@@ -76,11 +126,15 @@ class Gemma4Layer:
         attended = self.attention(normed, state).total(hidden.dtype)
         attended = self.post_attention_norm(attended)
         hidden, normed = self.pre_mlp_norm.add(state.wanted(hidden), PartialSums.of(attended))
-        inner = self.post_mlp_norm(self.mlp(normed).total(hidden.dtype))
+        inner = self.mlp(normed).total(hidden.dtype)
+        if self.experts is not None:
+            inner = self.experts(hidden, inner)
+        inner = self.post_mlp_norm(inner)
         number = self.scalar.number
         return next_norm.add(hidden * number, PartialSums.of(inner * number))
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
         norms = self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.post_mlp_norm
-        return merged(*norms, self.attention, self.mlp, self.scalar)
+        experts = () if self.experts is None else (self.experts,)
+        return merged(*norms, self.attention, self.mlp, self.scalar, *experts)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from specguide.models.stored_tensors import StoredSlice, StoredTensor
 
 _GATE_UP, _DOWN = ".experts.gate_up_proj", ".experts.down_proj"
-_FIRST = "experts.0.down_proj.weight"
 
 
 def unstacked(
@@ -16,10 +15,17 @@ def unstacked(
 ) -> Iterator[tuple[str, StoredTensor]]:
     """The tensors of a file, by name. `experts.gate_up_proj` [E, 2 · expert_size, hidden] and
     `experts.down_proj` [E, hidden, expert_size], as transformers stacks them, become tensors of the
-    single experts if these are known."""
+    single experts if any of these is known: a rank may have only some of them."""
     for name, tensor in stored.items():
         stem = name.removesuffix(_GATE_UP).removesuffix(_DOWN)
-        is_stacked = name != stem and len(tensor.shape) == 3 and is_known(f"{stem}.{_FIRST}")
+        is_stacked = (
+            name != stem
+            and len(tensor.shape) == 3
+            and any(
+                is_known(f"{stem}.experts.{expert}.down_proj.weight")
+                for expert in range(tensor.shape[0])
+            )
+        )
         if is_stacked and isinstance(tensor, StoredSlice):
             yield from _experts(stem, name, tensor)
         else:

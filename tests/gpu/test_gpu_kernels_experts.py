@@ -14,6 +14,7 @@ from torch import Tensor
 from specguide import kernels
 from specguide.kernels import experts as twins
 from specguide.kernels.experts import (
+    GELU_TANH,
     AnyExperts,
     ExpertMatrices,
     GateLimits,
@@ -105,12 +106,15 @@ def pairs_of(routing: Routing) -> list[tuple[int, int]]:
 
 
 def check_routing(
-    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
+    logits: Tensor,
+    rule: RoutingRule,
+    bias: Tensor | None = None,
+    held: range | None = None,
+    factors: Tensor | None = None,
 ) -> None:
     """Check that each expert has its pairs, in order."""
-    there = None if bias is None else to_device(bias)
-    found = kernels.route(to_device(logits), rule, there, held)
-    expected = twins.route(logits, rule, bias, held)
+    found = kernels.route(to_device(logits), rule, to_device(bias), held, to_device(factors))
+    expected = twins.route(logits, rule, bias, held, factors)
     torch.testing.assert_close(found.weights.cpu(), expected.weights, rtol=1e-4, atol=1e-6)
     assert expected.experts is not None and found.is_whole == expected.is_whole
     experts = expected.experts.flatten().tolist()
@@ -165,7 +169,7 @@ def test_routing_to_experts_of_the_best_groups(
 @pytest.mark.parametrize("held", [range(0, 6), range(6, 17), range(16, 17)], ids=str)
 @pytest.mark.parametrize("num_tokens", [1, 40, 600])
 def test_routing_to_some_of_the_experts(num_tokens: int, held: range) -> None:
-    check_routing(3 * random(num_tokens, 17), RoutingRule(4), held=held)
+    check_routing(3 * random(num_tokens, 17), RoutingRule(4), held=held, factors=random(17))
 
 
 @pytest.mark.small
@@ -216,6 +220,17 @@ def test_products(shape: tuple[int, int, int, int, int], form: str, dtype: torch
     close(found, inner)
     expected = twins.expert_parts(inner, down, routing)
     close(kernels.expert_parts(to_device(inner), to_device(down), there), expected)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("num_tokens", [3, 70])
+def test_gelu(num_tokens: int) -> None:
+    matrices, x = plain(4, 2 * 64, 96, torch.float32), 3 * random(num_tokens, 96)
+    logits = random(num_tokens, 4)
+    routing = twins.route(logits, RoutingRule(2))
+    there = kernels.route(to_device(logits), RoutingRule(2))
+    found = kernels.gated_experts(to_device(x), to_device(matrices), there, GELU_TANH)
+    close(found, twins.gated_experts(x, matrices, routing, GELU_TANH))
 
 
 def close(found: Tensor, expected: Tensor) -> None:

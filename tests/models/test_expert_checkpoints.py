@@ -13,6 +13,9 @@ from float8_checkpoints import rounded_inputs
 from random_models import (
     DEEPSEEK2,
     DEEPSEEK3,
+    GEMMA4,
+    GEMMA4_EXPERTS,
+    GEMMA4_SETTINGS,
     GLM4_MOE,
     GLM4_MOE_LITE,
     GPT_OSS,
@@ -112,7 +115,7 @@ NOT_ROUNDED = [
     f"model.layers.{layer}.{name}"
     for layer in range(3)
     for name in ("self_attn", "linear_attn", "mlp.shared_experts", "mlp.shared_expert")
-]
+] + ["router.proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
 # How weights are rounded, the name of their scales, how inputs are rounded, what config.json says
 FP8 = {
     "blocks": (
@@ -135,6 +138,7 @@ FP8 = {
             "ignore": [
                 "re:.*(attn|shared_experts?|shared_expert_gate).*",
                 "re:.*(mlp|moe).gate$",
+                r"re:.*(mlp\.(gate|up|down)_|router\.)proj$",
                 "lm_head",
             ],
             "config_groups": {
@@ -186,6 +190,16 @@ MIXTURES = {
             "shared_expert_intermediate_size": 256,
         },
     ),
+    "gemma4": (
+        GEMMA4,
+        {
+            **GEMMA4_SETTINGS,
+            **GEMMA4_EXPERTS,
+            "hidden_size": 128,
+            "moe_intermediate_size": 256,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+        },
+    ),
     "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
     "olmoe": (OLMOE, {**NO_PAD, "hidden_size": 128, **SHARED, "intermediate_size": 256}),
     "glm4-moe": (
@@ -222,12 +236,26 @@ def test_experts_that_are_stacked(tmp_path: Path) -> None:
     assert torch.equal(logits(folder), logits(tmp_path))
 
 
+def separate(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same with a tensor for each map of each expert."""
+    found = {name: it for name, it in weights.items() if it.dim() < 3}
+    for name in weights.keys() - found.keys():
+        stem, _, stacked = name.rpartition(".")
+        maps = ("gate_proj", "up_proj") if stacked == "gate_up_proj" else (stacked,)
+        for expert, of_expert in enumerate(weights[name]):
+            for own, matrix in zip(maps, of_expert.chunk(len(maps)), strict=True):
+                found[f"{stem}.{expert}.{own}.weight"] = matrix
+    return found
+
+
 def save_in_fp8(folder: Path, name: str, mixture: str, *unreached: int) -> tuple[Path, Path]:
     """A checkpoint whose experts are in fp8, and one of the numbers that these stand for.
     unreached: experts that no sample of the calibration reached"""
     (quantized, scale_name, inputs, method), (family, sizes) = FP8[name], MIXTURES[mixture]
     random_model(family, **sizes).save_pretrained(folder)
     config, exact = read(folder)
+    if mixture == "gemma4":
+        exact = separate(exact)
     stored = dict(exact)
     for weight in [weight for weight in exact if ".experts." in weight]:
         stored[weight], scales, exact[weight] = quantized(exact[weight])

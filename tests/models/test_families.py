@@ -126,7 +126,7 @@ def test_gemma4_defaults_are_those_of_transformers() -> None:
     [
         ({"hidden_size_per_layer_input": None}, "'hidden_size_per_layer_input' None"),
         ({"num_kv_shared_layers": 2}, "'num_kv_shared_layers' 2 is not supported"),
-        ({"enable_moe_block": True}, "'enable_moe_block' True is not supported"),
+        ({"enable_moe_block": True}, "'moe_intermediate_size' is missing"),
         ({"use_bidirectional_attention": "all"}, "'use_bidirectional_attention' 'all'"),
         ({"per_layer_config": {"6": {"head_dim": 8}}}, "'per_layer_config' must state the same"),
         ({"per_layer_config": {"5": {"x": 8}, "6": {"x": 8}}}, "and nothing else, found"),

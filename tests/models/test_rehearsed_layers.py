@@ -18,7 +18,7 @@ from specguide.models import Decoder, config_of, decoder
 NUM_LAYERS = 9
 BY_LAYER = {"layer_types", "no_rope_layers"}
 """Settings with a value for each of three layers."""
-EXPERTS = ("moe", "mixtral", "gpt-oss", "minimax", "deepseek", "next")
+EXPERTS = ("moe", "experts", "mixtral", "gpt-oss", "minimax", "deepseek", "next")
 DENSE = [name for name in CASES if not any(experts in name for experts in EXPERTS)]
 """Experts without a GPU compute with the tokens that chose them, so shapes depend on weights."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch import Tensor
 from two_ranks import each_of_two
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, Ranks
 
@@ -26,7 +24,7 @@ CUT = (
     "qwen2",
     "qwen3",
     "gemma3",
-    "gemma4",
+    "gemma4-experts",
     "mixtral",
     "qwen3-moe",
     "olmoe",
@@ -50,10 +48,8 @@ def logits(
     """The logits of a few tokens."""
     with torch.inference_mode():
         decoder = decoder or Decoder.load(folder, ranks=ranks, **settings)
-        config = decoder.config
         sequences = Sequences(1, 8)
-        num_kv_heads = kv_heads_of_rank(config.num_kv_heads, ranks)
-        cache = sequences.cache(replace(config, num_kv_heads=num_kv_heads))
+        cache = sequences.cache(decoder.config, ranks=ranks)
         hidden, _ = decoder.forward(tokens(8), sequences.extend([8]), cache)
         return decoder.logits(hidden)
 
@@ -113,7 +109,9 @@ def check_whole_experts(folder: Path) -> None:
     assert first_bytes == second_bytes == bytes_of_experts(whole) // 2
 
 
-@pytest.mark.parametrize("name", ["qwen3-moe", "gpt-oss", "glm4-moe", "deepseek3"])
+@pytest.mark.parametrize(
+    "name", ["qwen3-moe", "gpt-oss", "glm4-moe", "deepseek3", "gemma4-experts"]
+)
 def test_whole_experts_on_two_ranks_give_the_logits_of_all(name, tmp_path):
     check_whole_experts(save(name, tmp_path))
 

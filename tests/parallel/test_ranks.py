@@ -40,7 +40,7 @@ def test_two_ranks_give_the_tokens_of_one(one_process, name):
     assert outputs(rank_threads.llm(two)) == one_process
 
 
-@pytest.mark.parametrize("name", ["mixtral", "gpt-oss", "deepseek3", "gemma4"])
+@pytest.mark.parametrize("name", ["mixtral", "gpt-oss", "deepseek3", "gemma4-experts"])
 def test_ranks_with_whole_experts_give_the_tokens_of_one(name, folders, tmp_path):
     config_class, model_class, own = FAMILIES[name]
     torch.manual_seed(0)

@@ -14,6 +14,7 @@ from random_models import (
     GEMMA2,
     GEMMA3,
     GEMMA4,
+    GEMMA4_EXPERTS,
     GEMMA4_SETTINGS,
     GEMMA4_UNIFIED,
     GLM,
@@ -117,6 +118,16 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "gemma4": (
         *GEMMA4,
         {**GEMMA4_SETTINGS, "num_global_key_value_heads": 2, "num_hidden_layers": 6, **_BYTES},
+    ),
+    "gemma4-experts": (
+        *GEMMA4,
+        {
+            **GEMMA4_SETTINGS,
+            **GEMMA4_EXPERTS,
+            **_BYTES,
+            "num_global_key_value_heads": 2,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+        },
     ),
     "gemma4-unified": (
         *GEMMA4_UNIFIED,

@@ -28,6 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 TESTED, PLANNED = "tested", "planned"
 _EXPERTS = {
     "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
+    "Gemma4ForCausalLM": (TESTED, "tested, experts planned"),
     "Glm4MoeForCausalLM": (TESTED, TESTED),
     "Glm4MoeLiteForCausalLM": (TESTED, TESTED),
     "DeepseekV2ForCausalLM": (TESTED, TESTED),

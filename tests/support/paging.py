@@ -20,7 +20,7 @@ from specguide.kernels.attention import (
 )
 from specguide.models import ModelConfig
 from specguide.models.cache_shape import cache_shape
-from specguide.parallel import ONE_RANK
+from specguide.parallel import ONE_RANK, Ranks
 
 PAGE_SIZE = 4
 
@@ -88,10 +88,15 @@ class Sequences:
         self.block_table = order[: num_sequences * max_pages].view(num_sequences, max_pages).int()
         self.lengths = [0] * num_sequences
 
-    def cache(self, config: ModelConfig, dtype: torch.dtype = torch.float32) -> KVCache:
+    def cache(
+        self,
+        config: ModelConfig,
+        dtype: torch.dtype = torch.float32,
+        ranks: Ranks = ONE_RANK,
+    ) -> KVCache:
         """A cache for all sequences, full of numbers that must not be read."""
         cache = KVCache.allocate(
-            cache_shape(config, ONE_RANK), self.num_pages, PAGE_SIZE, dtype, "cpu"
+            cache_shape(config, ranks), self.num_pages, PAGE_SIZE, dtype, "cpu"
         )
         for tensor in (*cache.keys, *cache.values):
             tensor.fill_(1e3)

@@ -161,6 +161,14 @@ GEMMA4_SETTINGS = {
 }
 """Of a dense Gemma 4."""
 
+GEMMA4_EXPERTS = {
+    "enable_moe_block": True,
+    "num_experts": 6,
+    "top_k_experts": 3,
+    "moe_intermediate_size": 20,
+}
+_TWO_KINDS = ["sliding_attention", "sliding_attention", "full_attention"]
+
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
 
 GPT_OSS_SETTINGS = {
@@ -326,12 +334,13 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             },
         },
     ),
+    "gemma4-experts": (GEMMA4, {**GEMMA4_SETTINGS, **GEMMA4_EXPERTS, "layer_types": _TWO_KINDS}),
     "gemma4-unified": (
         GEMMA4_UNIFIED,
         {
             **GEMMA4_SETTINGS,
             "num_global_key_value_heads": 2,
-            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            "layer_types": _TWO_KINDS,
         },
     ),
     "phi3": (PHI3, {**NO_PAD, "sliding_window": 9}),

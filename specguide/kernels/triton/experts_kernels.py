@@ -108,6 +108,8 @@ def gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
     """The gated activation, see GateLimits. ALPHA: None: silu(gates) · ups"""
     if ALPHA is None:
         return gates / (1.0 + tl.exp(-gates)) * ups
+    elif LIMIT is None:
+        return gates / (1.0 + tl.exp(-ALPHA * (gates + 0.044715 * gates * gates * gates))) * ups
     else:
         # NaN stays NaN; a minimum would hide it
         gates = tl.where(gates > LIMIT, LIMIT, gates)

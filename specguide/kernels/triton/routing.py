@@ -11,6 +11,7 @@ experts are on this rank, from FIRST on, numbered from 0; there are no blocks fo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -29,10 +30,11 @@ _LEAST_SUM = tl.constexpr(LEAST_SUM)
 
 
 class Rule(NamedTuple):
-    """A RoutingRule for a kernel. bias: float32 [experts] or None. GROUPS, KEPT: groups of experts,
-    and those of which a token chooses"""
+    """A RoutingRule for a kernel. bias, factors: float32 [experts] or None. GROUPS, KEPT: groups of
+    experts, and those of which a token chooses"""
 
     bias: Any
+    factors: Any
     K: Any
     NORMALISED: Any
     SIGMOID: Any
@@ -107,6 +109,8 @@ def _place_and_weight(logit, token, expert, num_tokens, rule, NUM_EXPERTS: tl.co
         weight = score / (tl.sum(tl.where(place >= 0, score, 0.0), 1)[:, None] + _LEAST_SUM)
     elif not rule.SIGMOID:
         weight = score / tl.sum(score, 1)[:, None]
+    if rule.factors is not None:
+        weight *= tl.load(rule.factors + expert, mask=expert < NUM_EXPERTS, other=0.0)
     return place, weight * rule.SCALE
 
 
@@ -225,7 +229,11 @@ def _sort_kernel(
 
 
 def route(
-    logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
+    logits: Tensor,
+    rule: RoutingRule,
+    bias: Tensor | None = None,
+    held: range | None = None,
+    factors: Tensor | None = None,
 ) -> Routing:
     """See experts.route."""
     (num_tokens, num_experts), num_chosen = logits.shape, rule.num_chosen
@@ -235,11 +243,9 @@ def route(
     blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
     constants = dict(EXPERTS=triton.next_power_of_2(num_experts), **overlap(device))
     part = dict(FIRST=here.start, HELD=len(here))
-    constexprs = (
-        *(num_chosen, rule.is_normalised, rule.is_sigmoid, rule.scale),
-        *(rule.num_groups, rule.num_kept_groups),
-    )
-    choice = dict(rule=Rule(bias, *map(tl.constexpr, constexprs)), NUM_EXPERTS=num_experts)
+    constants_of_rule = num_chosen, rule.is_normalised, rule.is_sigmoid, rule.scale
+    numbers = map(tl.constexpr, (*constants_of_rule, rule.num_groups, rule.num_kept_groups))
+    choice = dict(rule=Rule(bias, factors, *numbers), NUM_EXPERTS=num_experts)
     tokens = triton.next_power_of_2(max(1, num_tokens))
     arguments = (blocks.pairs, blocks.experts, blocks.sizes, blocks.num)
     if tokens * constants["EXPERTS"] <= _MOST_SCORES:
@@ -277,9 +283,8 @@ def _sort(
     experts: Tensor, blocks: ExpertBlocks, part: dict[str, int], constants: dict[str, Any]
 ) -> None:
     """Fill `blocks` with the pairs of experts [T, k]."""
-    num_held = part["HELD"]
-    counts = torch.empty(num_held, dtype=torch.int32, device=experts.device)
-    _count_kernel[(num_held,)](
+    counts = torch.empty(part["HELD"], dtype=torch.int32, device=experts.device)
+    _count_kernel[(len(counts),)](
         experts,
         counts,
         experts.numel(),
@@ -288,7 +293,7 @@ def _sort(
         num_warps=4,
         **overlap(experts.device),
     )
-    _sort_kernel[(num_held,)](
+    _sort_kernel[(len(counts),)](
         experts,
         counts,
         blocks.pairs,
@@ -310,8 +315,6 @@ def _empty_blocks(num_pairs: int, num_experts: int, device: torch.device) -> Exp
     rows = min(128, max(16, triton.next_power_of_2(2 * num_pairs // num_experts)))
     most_blocks = min(num_pairs, triton.cdiv(num_pairs, rows) + num_experts)
 
-    def empty(size: int) -> Tensor:
-        return torch.empty(size, dtype=torch.int32, device=device)
-
+    empty = partial(torch.empty, dtype=torch.int32, device=device)
     pairs, experts, sizes = empty(most_blocks * rows), empty(most_blocks), empty(most_blocks)
     return ExpertBlocks(rows, pairs, experts, sizes, empty(1))
