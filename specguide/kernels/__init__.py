@@ -96,6 +96,7 @@ rope_and_store = operation(
 rope_and_store_latents = operation(
     latent.rope_and_store_latents, lambda: triton.latent.rope_and_store_latents
 )
+rotate = operation(pointwise.rotate, lambda: triton.rope.rotate)
 route = operation(experts.route, lambda: triton.routing.route)
 rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
 sigmoid_mul = operation(delta_rule.sigmoid_mul, lambda: triton.gates.sigmoid_mul)
@@ -165,6 +166,7 @@ __all__ = [
     "rms_norm_float8",
     "rope_and_store",
     "rope_and_store_latents",
+    "rotate",
     "route",
     "rows_behind",
     "scaled",

@@ -176,13 +176,18 @@ def rope_and_store(
     """
     if query_key.dim() == 4:
         query_key, value = _summed_heads(query_key, value, product_scales, rotary.dtype)
-    query_key = layout.in_order(query_key)
-    rotated = torch.addcmul(
-        query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
-    )
+    rotated = rotate(query_key, rotary, layout)
     num_heads = query_key.shape[1] - value.shape[1]
     store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping, scales)
     return rotated[:, :num_heads]
+
+
+def rotate(heads: Tensor, rotary: Tensor, layout: RotaryLayout = HALVES) -> Tensor:
+    """Heads [T, heads, head_dim], rotated to their positions like queries in `rope_and_store`."""
+    heads = layout.in_order(heads)
+    return torch.addcmul(
+        heads * rotary[:, 0], heads.roll(heads.shape[-1] // 2, dims=-1), rotary[:, 1]
+    )
 
 
 def _summed_heads(

@@ -68,6 +68,7 @@ class AttentionState(NamedTuple):
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
     query_scales: factors on the queries, [T, 1, 1]; None: no factors
     outputs: the tokens whose attention output is computed; None: all
+    layer_input: what the layer gets beside the stream, [T, D]; None: nothing
     """
 
     context: PassContext
@@ -76,6 +77,7 @@ class AttentionState(NamedTuple):
     value_cache: Tensor
     query_scales: Tensor | None = None
     outputs: OutputRows | None = None
+    layer_input: Tensor | None = None
 
     def wanted(self, hidden: Tensor) -> Tensor:
         """The rows of `hidden` [T, …] that belong to `outputs`."""
@@ -205,7 +207,7 @@ class Attention:
     def _store(self, x: ProjectionInput, state: AttentionState) -> tuple[Tensor, Tensor | None]:
         """As `store`, and the gates of the output, of the queries' shape, where there are any."""
         shape = self.shape
-        context, rotary, key_cache, value_cache, query_scales, _ = state
+        context, rotary, key_cache, value_cache, query_scales = state[:5]
         query_key, value, product_scales, gate = self._heads(x)
         query = rope_and_store(
             query_key,

@@ -35,6 +35,15 @@ LARGEST = {
 }
 
 
+@dataclass(frozen=True)
+class LayerInputsShape:
+    """Inputs of layers beside the stream, see LayerInputs. vocab_size: rows of their table; dim:
+    features of a layer's input"""
+
+    vocab_size: int
+    dim: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The configuration of a decoder. A family that states more has a subclass.
@@ -67,6 +76,7 @@ class ModelConfig:
     num_mtp_layers:          layers of a multi-token-prediction head that the checkpoint has behind
                              the model's own
     has_encoders:            its folder also contains encoders, see `multimodal`
+    layer_inputs:            what layers get beside the stream; None: nothing
     latent:                  its attention is latent: one key head of `head_dim` features, the first
                              of which stand for the values, is stored; None: see `attention`
     linear:                  the attention of `linear_layers`, which store no keys; None: there are
@@ -101,6 +111,7 @@ class ModelConfig:
     eos_token_ids: tuple[int, ...] = ()
     num_mtp_layers: int = 0
     has_encoders: bool = False
+    layer_inputs: LayerInputsShape | None = None
     latent: LatentShape | None = None
     linear: DeltaShape | None = None
     linear_layers: frozenset[int] = frozenset()

@@ -34,6 +34,7 @@ from specguide.models.adapters import (
 )
 from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
+from specguide.models.layer_inputs import LayerInputs
 from specguide.models.left_aside import is_left_aside
 from specguide.models.multimodal import text_name
 from specguide.models.registry import FAMILIES, read_config
@@ -91,6 +92,7 @@ class Decoder:
             scale=config.embedding_scale,
         )
         self.lm_head = self._lm_head(place)
+        self._layer_inputs = LayerInputs.create(inner, config, stage)
         family = FAMILIES[config.architecture]
         self.layers = tuple(
             family.build_layer(config, index, inner.within(f"layers.{index}"))
@@ -194,11 +196,13 @@ class Decoder:
         side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
+        given = self._layer_inputs
+        inputs = None if given is None else given.forward(input_ids, hidden)
         aux = AuxStates(aux_layers, {0: hidden})
         # Adapters know which rows are theirs only where a pass has all of its rows.
         is_cut = self.config.num_layers not in aux_layers and self._lora is NO_LORA
         early = outputs if is_cut else None
-        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux, early)
+        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux, early, inputs)
         if outputs is not None and early is None:
             normed = normed[outputs.index]
         return normed, aux.beside(hidden, self.config.stream_scale)
@@ -211,12 +215,14 @@ class Decoder:
         last_norm: RmsNorm | NoNorm,
         aux: AuxStates,
         outputs: OutputRows | None = None,
+        inputs: Sequence[Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The residual stream [T, hidden_size] behind this stage's layers, and its `last_norm`.
 
         aux:     collects the aux layers' inputs found here
         outputs: the tokens whose stream is returned; for the others the last layer only computes
                  keys and values; None: all
+        inputs:  of each layer beside the stream, see LayerInputs
         """
         self._lora.begin(context.adapter_ids)
         normed = self.layers[0].input_norm(hidden)
@@ -229,6 +235,8 @@ class Decoder:
         ):
             if layer is self.layers[-1]:
                 state = state._replace(outputs=outputs)
+            if inputs is not None and isinstance(state, AttentionState):
+                state = state._replace(layer_input=inputs[index - 1])
             if is_run:
                 hidden, normed = layer(hidden, normed, next_norm, state)
             if index in aux.layers:
@@ -289,6 +297,8 @@ class Decoder:
         """
         self.lm_head.fit_vocabulary(size)
         self.embedding.fit_vocabulary(size)
+        if self._layer_inputs is not None:
+            self._layer_inputs.table.fit_vocabulary(size)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""
@@ -299,4 +309,5 @@ class Decoder:
         return {name: it for name, it in self._destinations() if is_of_adapter(name)}
 
     def _destinations(self) -> Iterable[tuple[str, Destination]]:
-        return merged(self.embedding, self.norm, self.lm_head, *self.layers).items()
+        inputs = () if self._layer_inputs is None else (self._layer_inputs,)
+        return merged(self.embedding, *inputs, self.norm, self.lm_head, *self.layers).items()

@@ -1,5 +1,6 @@
 """Owns the Gemma 4 family, text only: layers with a window and layers that see all tokens, which
-have larger and fewer key heads, and take the values from the product of the keys."""
+have larger and fewer key heads, and take the values from the product of the keys. The small models
+(E2B, E4B) have layers that read the keys of others, and inputs of each layer."""
 
 from __future__ import annotations
 
@@ -15,12 +16,11 @@ from specguide.layers.attention import AttentionShape
 from specguide.layers.experts import ExpertsShape
 from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
-from specguide.models.config import LARGEST, size
-from specguide.models.config_fields import check_neutral
+from specguide.models.config import LARGEST, LayerInputsShape, size
 from specguide.models.expert_fields import experts_shape
 from specguide.models.family import Family
 from specguide.models.gemma2 import GELU, limit_of
-from specguide.models.gemma4_layer import Gemma4Layer
+from specguide.models.gemma4_layer import Gemma4Layer, LayerOptions
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
 from specguide.models.windows import Windows, read_layer_types, windows_of
 
@@ -51,19 +51,27 @@ class Gemma4Config(TwoRopesConfig):
 
     global_heads:    number and size of the key heads in layers that see all tokens
     are_keys_values: these layers have no map of their own for values
+    sources:         the layer whose keys and values each layer reads
     mlp_size:        inner features of a layer's MLP
+    shared_mlp_size: the same where a layer reads the keys of another one
     experts:         those beside the MLP; None: there are none
     """
 
     global_heads: Heads
     are_keys_values: bool
+    sources: tuple[int, ...]
     mlp_size: int
+    shared_mlp_size: int
     experts: ExpertsShape | None
 
     def key_heads(self, layer: int) -> Heads:
         """Number and size of a layer's key heads."""
         is_global = self.sliding_windows[layer] is None
         return self.global_heads if is_global else super().key_heads(layer)
+
+    def key_source(self, layer: int) -> int:
+        """The layer whose keys and values a layer reads."""
+        return self.sources[layer]
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""
@@ -83,19 +91,19 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
     defaults:         longest context and window
     """
     max_positions, window = defaults
-    _check_supported(fields, has_layer_inputs)
     fields = {"num_key_value_heads": 4, **fields}
     if fields.get("rope_parameters") is None:
         fields = {**fields, "rope_parameters": _ROPES}
     has_bias = flag(fields, "attention_bias")
     windows = _windows(fields, window)
     mlp_size, experts = size(fields, "intermediate_size"), _experts(fields)
+    shared_size = mlp_size * (2 if flag(fields, "use_double_wide_mlp") else 1)
     num_chosen = 0 if experts is None else experts.rule.num_chosen * experts.expert_size
     return Gemma4Config.from_fields(
         fields,
         head_dim=256,
         max_position_embeddings=max_positions,
-        intermediate_size=mlp_size + num_chosen,
+        intermediate_size=shared_size + num_chosen,
         norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)),
         qkv_bias=has_bias,
         out_bias=has_bias,
@@ -106,7 +114,10 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
         logits_limit=limit_of(fields, "final_logit_softcapping", None),
         global_heads=_global_heads(fields, windows),
         are_keys_values=flag(fields, "attention_k_eq_v"),
+        sources=_sources(fields, windows),
+        layer_inputs=_layer_inputs(fields, has_layer_inputs),
         mlp_size=mlp_size,
+        shared_mlp_size=shared_size,
         experts=experts,
         **read_ropes(fields, _FULL, _LOCAL, max_positions),
     )
@@ -114,18 +125,44 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
 
 def build_layer(config: Gemma4Config, index: int, place: Placement) -> Gemma4Layer:
     """Layer `index` with uninitialised weights."""
-    shape = config.attention(index)
-    return Gemma4Layer.create(place, config, shape, config.mlp_size, config.experts)
-
-
-def _check_supported(fields: Mapping[str, Any], has_layer_inputs: bool) -> None:
-    check_neutral(
-        fields,
-        {
-            "num_kv_shared_layers": (None, 0),
-            "hidden_size_per_layer_input": (0,) if has_layer_inputs else (None, 0),
-        },
+    is_shared = config.key_source(index) != index
+    return Gemma4Layer.create(
+        place,
+        config,
+        config.attention(index),
+        LayerOptions(
+            is_shared=is_shared,
+            mlp_size=config.shared_mlp_size if is_shared else config.mlp_size,
+            experts=config.experts,
+        ),
     )
+
+
+def _sources(fields: Mapping[str, Any], windows: Windows) -> tuple[int, ...]:
+    """The last `num_kv_shared_layers` layers read the keys of the last layer of their kind before
+    them. Raises CheckpointError if there is none."""
+    num_layers = len(windows)
+    stated = fields.get("num_kv_shared_layers")
+    num_own = num_layers - (positive_int(fields, "num_kv_shared_layers") if stated else 0)
+    last = {window: layer for layer, window in enumerate(windows[: max(0, num_own)])}
+    if not last.keys() >= set(windows):
+        raise CheckpointError(
+            f"'num_kv_shared_layers' {stated} leaves no layer of each kind whose keys the others "
+            f"could read, of {num_layers} layers"
+        )
+    return (*range(num_own), *(last[window] for window in windows[num_own:]))
+
+
+def _layer_inputs(fields: Mapping[str, Any], is_default: bool) -> LayerInputsShape | None:
+    dim = fields.get("hidden_size_per_layer_input", 256 if is_default else None)
+    if not dim:
+        return None
+    name, vocab_size = "vocab_size_per_layer_input", size(fields, "vocab_size")
+    num_rows = positive_int(fields, name, 262_144, at_most=LARGEST["vocab_size"])
+    if num_rows < vocab_size:
+        raise CheckpointError(f"{name!r} must be at least {vocab_size}, found {num_rows}")
+    dim = positive_int({"hidden_size_per_layer_input": dim}, "hidden_size_per_layer_input")
+    return LayerInputsShape(num_rows, dim)
 
 
 def _experts(fields: Mapping[str, Any]) -> ExpertsShape | None:

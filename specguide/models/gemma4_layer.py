@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from specguide.kernels import gelu_tanh_mul
 from specguide.layers.attention import Attention, AttentionShape, AttentionState
 from specguide.layers.decoder_layer import LayerState
 from specguide.layers.destination import Destination, merged
@@ -14,7 +16,9 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import InputFormat, ProjectionInput
+from specguide.layers.shared_keys import SharedKeysAttention
 from specguide.models.config import ModelConfig
 
 
@@ -73,18 +77,67 @@ class ExpertsBeside:
 
 
 @dataclass(frozen=True, eq=False)
+class InputMix:
+    """norm(output(gelu(gate(hidden)) · input)), where the input is the layer's own."""
+
+    gate: Projection
+    output: Projection
+    norm: RmsNorm
+
+    @classmethod
+    def create(cls, place: Placement, config: ModelConfig, dim: int) -> InputMix:
+        """A mix with uninitialised weights, which each rank has. dim: features of the input"""
+        hidden_size = config.hidden_size
+        return cls(
+            Projection.create(place, hidden_size, {"per_layer_input_gate": dim}),
+            Projection.create(place, dim, {"per_layer_projection": hidden_size}),
+            RmsNorm.create(place, "post_per_layer_input_norm", hidden_size, config.norm),
+        )
+
+    def __call__(self, hidden: Tensor, given: Tensor) -> Tensor:
+        """hidden [T, hidden]; given: the layer's input [T, dim]"""
+        both = torch.cat([self.gate.forward(hidden), given], 1)
+        mixed = self.norm(self.output.forward(gelu_tanh_mul(both)))
+        assert isinstance(mixed, Tensor)  # the norm has no other format
+        return mixed
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return merged(self.gate, self.output, self.norm)
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """What differs from layer to layer, or from model to model.
+
+    is_shared: it reads the keys and values of an earlier layer
+    mlp_size:  inner features of its MLP
+    experts:   those beside the MLP; None: there are none
+    """
+
+    is_shared: bool
+    mlp_size: int
+    experts: ExpertsShape | None
+
+
+@dataclass(frozen=True, eq=False)
 class Gemma4Layer:
-    """hidden + norm(attention(norm(hidden))), then + norm(mlp(norm(·))); all of it times a number
-    of the checkpoint. experts: None: the layer has only the MLP"""
+    """hidden + norm(attention(norm(hidden))), then + norm(mlp(norm(·))), then + mix(·); all of it
+    times a number of the checkpoint.
+
+    experts: None: the layer has only the MLP
+    mix:     None: the layer has no input beside the stream
+    """
 
     input_norm: RmsNorm
-    attention: Attention
+    attention: Attention | SharedKeysAttention
     post_attention_norm: RmsNorm
     pre_mlp_norm: RmsNorm
     mlp: GatedMlp
     post_mlp_norm: RmsNorm
     scalar: LayerScalar
     experts: ExpertsBeside | None = None
+    mix: InputMix | None = None
 
     @classmethod
     def create(
@@ -92,13 +145,14 @@ class Gemma4Layer:
         place: Placement,
         config: ModelConfig,
         shape: AttentionShape,
-        mlp_size: int,
-        experts: ExpertsShape | None,
+        options: LayerOptions,
     ) -> Gemma4Layer:
-        """A layer with uninitialised weights. mlp_size: inner features of its MLP"""
-        hidden_size = config.hidden_size
-        attention = Attention.create(place.within("self_attn"), hidden_size, hidden_size, shape)
-        mlp = GatedMlp.create(place.within("mlp"), hidden_size, mlp_size, activation="gelu_tanh")
+        """A layer with uninitialised weights."""
+        hidden_size, experts, given = config.hidden_size, options.experts, config.layer_inputs
+        attention = _attention(place.within("self_attn"), hidden_size, shape, options.is_shared)
+        mlp = GatedMlp.create(
+            place.within("mlp"), hidden_size, options.mlp_size, activation="gelu_tanh"
+        )
 
         def norm(name: str, output: InputFormat | None = None) -> RmsNorm:
             return RmsNorm.create(place, name, hidden_size, config.norm, output)
@@ -112,6 +166,7 @@ class Gemma4Layer:
             post_mlp_norm=norm("post_feedforward_layernorm"),
             scalar=LayerScalar(place.empty(1), f"{place.prefix}layer_scalar"),
             experts=None if experts is None else ExpertsBeside.create(place, config, experts),
+            mix=None if given is None else InputMix.create(place, config, given.dim),
         )
 
     def __call__(
@@ -130,11 +185,23 @@ class Gemma4Layer:
         if self.experts is not None:
             inner = self.experts(hidden, inner)
         inner = self.post_mlp_norm(inner)
+        if self.mix is not None:
+            assert state.layer_input is not None
+            hidden = hidden + inner
+            inner = self.mix(hidden, state.wanted(state.layer_input))
         number = self.scalar.number
         return next_norm.add(hidden * number, PartialSums.of(inner * number))
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
         norms = self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.post_mlp_norm
-        experts = () if self.experts is None else (self.experts,)
-        return merged(*norms, self.attention, self.mlp, self.scalar, *experts)
+        options = [part for part in (self.experts, self.mix) if part is not None]
+        return merged(*norms, self.attention, self.mlp, self.scalar, *options)
+
+
+def _attention(
+    place: Placement, hidden_size: int, shape: AttentionShape, is_shared: bool
+) -> Attention | SharedKeysAttention:
+    if is_shared:
+        return SharedKeysAttention.create(place, hidden_size, shape)
+    return Attention.create(place, hidden_size, hidden_size, shape)

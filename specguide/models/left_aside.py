@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder
 
@@ -9,6 +11,7 @@ MTP_PREFIX = "model.mtp_layers."
 """Prefix of the tensors of MiMo's multi-token-prediction head, which a target's checkpoint may
 contain beside its own."""
 
+_KEYS = re.compile(r"model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm|scale)\b")
 _OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
 
 
@@ -17,9 +20,19 @@ def is_left_aside(config: ModelConfig, name: str) -> bool:
     return (
         name.endswith("rotary_emb.inv_freq")
         or _is_of_mtp(name, config)
+        or _is_of_shared_keys(name, config)
         or (config.tie_word_embeddings and name == "lm_head.weight")
         or (config.has_encoders and is_of_encoder(name))
     )
+
+
+def _is_of_shared_keys(name: str, config: ModelConfig) -> bool:
+    """Whether it would make keys or values in a layer that reads those of another layer."""
+    match = _KEYS.match(name)
+    if match is None:
+        return False
+    layer = int(match[1])
+    return layer < config.num_layers and config.key_source(layer) != layer
 
 
 def _is_of_mtp(name: str, config: ModelConfig) -> bool:

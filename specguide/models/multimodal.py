@@ -57,7 +57,7 @@ _PRESENT_NAMES = (
     (re.compile(r"^(model\.)?language_model\.lm_head\b"), "lm_head"),
     (re.compile(r"^(model\.language_model|language_model\.model|model\.text_model)\."), "model."),
 )
-_TEXT = re.compile(r"(model\.(layers|embed_tokens|norm)|lm_head)\.")
+_TEXT = re.compile(r"(model\.(layers|embed_tokens(_per_layer)?|per_layer_\w+|norm)|lm_head)\.")
 
 
 def is_multimodal(fields: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.drafts.tree import DraftTree
-from specguide.kernels import ProductScales, pointwise, rms_norm, rope_and_store, scaled
+from specguide.kernels import ProductScales, pointwise, rms_norm, rope_and_store, rotate, scaled
 from specguide.kernels.attention import (
     AttentionBackend,
     AttentionForm,
@@ -369,8 +369,10 @@ def test_rope_of_other_layouts(layout: RotaryLayout) -> None:
     caches = [torch.zeros(2, 4, 2, 80) for _ in range(2)]
     live = [to_device(cache) for cache in caches]
     inputs = [to_device(tensor) for tensor in (query_key, value, rotary)]
+    alone = rotate(inputs[0][:, 1:4], inputs[2], layout)
     query = rope_and_store(*inputs, *live, to_device(slots), layout=layout)
     expected = pointwise.rope_and_store(query_key, value, rotary, *caches, slots, layout=layout)
+    torch.testing.assert_close(alone.cpu(), expected[:, 1:], rtol=1e-5, atol=1e-5)
     for found, wanted in ((query, expected), *zip(live, caches, strict=True)):
         torch.testing.assert_close(found.cpu(), wanted, rtol=1e-5, atol=1e-5)
 

@@ -114,6 +114,12 @@ def test_gemma4_layers_in_both_spellings() -> None:
     assert {it.scale for it in shapes} == {1.0}
 
 
+def test_gemma4_layers_that_read_the_keys_of_others() -> None:
+    kinds = ["full_attention", "sliding_attention"] * 3 + ["full_attention"]
+    config = gemma4(num_kv_shared_layers=4, layer_types=kinds)
+    assert [config.key_source(layer) for layer in range(7)] == [0, 1, 2, 1, 2, 1, 2]
+
+
 def test_gemma4_defaults_are_those_of_transformers() -> None:
     config = gemma4(attention_k_eq_v=False, num_global_key_value_heads=1)
     assert config.sliding_windows == (512,) * 5 + (None, None)
@@ -124,8 +130,11 @@ def test_gemma4_defaults_are_those_of_transformers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden_size_per_layer_input": None}, "'hidden_size_per_layer_input' None"),
-        ({"num_kv_shared_layers": 2}, "'num_kv_shared_layers' 2 is not supported"),
+        ({"num_kv_shared_layers": 2}, "leaves no layer of each kind whose keys"),
+        (
+            {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 99},
+            "'vocab_size_per_layer_input' must be at least 100, found 99",
+        ),
         ({"enable_moe_block": True}, "'moe_intermediate_size' is missing"),
         ({"use_bidirectional_attention": "all"}, "'use_bidirectional_attention' 'all'"),
         ({"per_layer_config": {"6": {"head_dim": 8}}}, "'per_layer_config' must state the same"),

@@ -24,6 +24,7 @@ CUT = (
     "qwen2",
     "qwen3",
     "gemma3",
+    "gemma4-e2b",
     "gemma4-experts",
     "mixtral",
     "qwen3-moe",

@@ -16,6 +16,7 @@ from random_models import (
     GEMMA4,
     GEMMA4_EXPERTS,
     GEMMA4_SETTINGS,
+    GEMMA4_SMALL,
     GEMMA4_UNIFIED,
     GLM,
     GLM4,
@@ -118,6 +119,10 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "gemma4": (
         *GEMMA4,
         {**GEMMA4_SETTINGS, "num_global_key_value_heads": 2, "num_hidden_layers": 6, **_BYTES},
+    ),
+    "gemma4-e2b": (
+        *GEMMA4,
+        {**GEMMA4_SMALL, **_BYTES, "vocab_size_per_layer_input": tiny.VOCAB_SIZE},
     ),
     "gemma4-experts": (
         *GEMMA4,

@@ -70,6 +70,13 @@ tokens before it, so prompts with the same beginning share it only where it was 
 a prompt of 512 tokens or more, and where a prompt leaves another one that came before. `--role` and
 such a model as the small draft model are refused. Experts may be stored one by one or stacked.
 """
+_GEMMA = """\
+Gemma 4: layers that see all tokens have key heads of another number and size than those with a
+window, and the KV cache has memory for each kind. In E2B and E4B a layer may read the keys of an
+earlier one, and gets inputs of its own from the embeddings: `--pipeline-parallel-size`, and
+`--kv-cache-dtype fp8` with scales of the checkpoint, are refused. Its drafters (`Gemma4Assistant`)
+are refused.
+"""
 _FOREIGN = """\
 ## Other architectures
 
@@ -120,6 +127,7 @@ def page() -> str:
         *_table(("architecture", "settings tested", "fp8", "4 bits", "GGUF", "EAGLE-3", "MTP")),
         *(line(cells) for cells in _families()),
         _LATENT,
+        _GEMMA,
         _FOREIGN,
         f"Tested: {_listed(f'{name}ForCausalLM' for name in RUN)}.\n",
         _REFUSED,

@@ -41,7 +41,12 @@ GEMMA4 = {
 MULTIMODAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Gemma3": ({"query_pre_attn_scalar": 40, "sliding_window": 7}, VISION),
     "Gemma4": (
-        {**GEMMA4, "hidden_size_per_layer_input": 0},
+        {
+            **GEMMA4,
+            "hidden_size_per_layer_input": 12,
+            "vocab_size_per_layer_input": 97,
+            "num_kv_shared_layers": 1,
+        },
         {**VISION, "patch_size": 2, "pooling_kernel_size": 2, "position_embedding_size": 16},
     ),
     "Gemma4Unified": (GEMMA4, {}),

@@ -167,6 +167,19 @@ GEMMA4_EXPERTS = {
     "top_k_experts": 3,
     "moe_intermediate_size": 20,
 }
+GEMMA4_SMALL = {
+    **GEMMA4_SETTINGS,
+    "attention_k_eq_v": False,
+    "num_key_value_heads": 1,
+    "hidden_size_per_layer_input": 12,
+    "vocab_size_per_layer_input": VOCAB_SIZE,
+    "num_hidden_layers": 6,
+    "num_kv_shared_layers": 3,
+    "use_double_wide_mlp": True,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"] * 2,
+}
+"""Of a small Gemma 4, as E2B is; the last layer sees all tokens."""
+
 _TWO_KINDS = ["sliding_attention", "sliding_attention", "full_attention"]
 
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
@@ -335,6 +348,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "gemma4-experts": (GEMMA4, {**GEMMA4_SETTINGS, **GEMMA4_EXPERTS, "layer_types": _TWO_KINDS}),
+    "gemma4-e2b": (GEMMA4, GEMMA4_SMALL),
     "gemma4-unified": (
         GEMMA4_UNIFIED,
         {

@@ -150,12 +150,25 @@ def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
             "use 'bfloat16'",
             param="kv_cache_dtype",
         )
-    if not target.has_cache_scales():
+    if target.has_cache_scales():
+        _refuse_shared(target)
+    else:
         _LOGGER.warning(
             "the KV cache is in fp8, but the checkpoint has no scales for it (k_scale, v_scale): "
             "scales of 1.0 are used, and outputs may be less accurate than with 'bfloat16'"
         )
     return dtype
+
+
+def _refuse_shared(target: Decoder) -> None:
+    """Raise InvalidParams if layers read the keys of others, whose scales they would need."""
+    config = target.config
+    if any(config.key_source(layer) != layer for layer in range(config.num_layers)):
+        raise InvalidParams(
+            "kv_cache_dtype 'fp8' with the scales of the checkpoint is not supported for layers "
+            f"that share keys ({config.architecture}): use 'bfloat16'",
+            param="kv_cache_dtype",
+        )
 
 
 def _cache_size(
@@ -182,7 +195,8 @@ def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) 
 
     Eager iterations and captured graphs have separate memory pools. Each pool holds, for one layer,
     the residual stream twice, the products before and after the activation, and queries, keys and
-    values; and the logits, with the float32 copies that adjusting and scoring them takes.
+    values; for all layers their inputs beside the stream; and the logits, with the float32 copies
+    that adjusting and scoring them takes.
     """
     config = target.config
     widths = (
@@ -190,6 +204,8 @@ def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) 
         + 3 * config.intermediate_size
         + 2 * max(config.attention_width(layer) for layer in range(config.num_layers))
     )
+    if config.layer_inputs is not None:
+        widths += 3 * config.num_layers * config.layer_inputs.dim
     layer_bytes = (max_prefill_tokens + num_nodes) * widths * target.dtype.itemsize
     logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)
     return 2 * (layer_bytes + logits_bytes) + _LIBRARY_BYTES

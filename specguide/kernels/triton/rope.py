@@ -1,4 +1,5 @@
-"""Owns the Triton kernel that writes the paged cache, rope_and_store."""
+"""Owns the Triton kernels that rotate heads: rope_and_store, which writes the paged cache, and
+rotate."""
 
 # mypy: allow-untyped-defs
 
@@ -211,6 +212,54 @@ def rope_and_store(
         **overlap(value.device),
     )
     return query
+
+
+@triton.jit
+def _rotate_kernel(
+    heads,
+    rotary,
+    output,
+    NUM_HEADS: tl.constexpr,
+    HALF: tl.constexpr,
+    BLOCK_HEADS: tl.constexpr,
+    BLOCK_HALF: tl.constexpr,
+    TURNED: tl.constexpr,
+    IS_INTERLEAVED: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """The heads of one token."""
+    await_results(OVERLAP)
+    token = tl.program_id(0).to(tl.int64)
+    dim = tl.arange(0, BLOCK_HALF)[None, :]
+    head = tl.arange(0, BLOCK_HEADS)[:, None]
+    exists = (head < NUM_HEADS) & (dim < HALF)
+    low, high = _turned_heads(
+        *(heads, rotary, token, head, dim, exists), *(1, HALF, TURNED, IS_INTERLEAVED)
+    )
+    sink = output + (token * NUM_HEADS + head) * (2 * HALF) + dim
+    store_halves(sink, low, high, exists, HALF)
+
+
+def rotate(heads: Tensor, rotary: Tensor, layout: RotaryLayout = HALVES) -> Tensor:
+    """See pointwise.rotate."""
+    num_tokens, num_heads, head_dim = heads.shape
+    output = torch.empty(heads.shape, dtype=rotary.dtype, device=heads.device)
+    block_heads = triton.next_power_of_2(num_heads)
+    block_half = triton.next_power_of_2(head_dim // 2)
+    _rotate_kernel[(num_tokens,)](
+        _heads(heads, None),
+        rotary,
+        output,
+        NUM_HEADS=num_heads,
+        HALF=head_dim // 2,
+        BLOCK_HEADS=block_heads,
+        BLOCK_HALF=block_half,
+        TURNED=layout.turned_half(head_dim),
+        IS_INTERLEAVED=layout.is_interleaved,
+        num_warps=min(8, max(1, block_heads * block_half // 256)),
+        **overlap(heads.device),
+    )
+    return output
 
 
 def _heads(heads: Tensor, scales: ProductScales | None) -> _Heads:
