@@ -1,5 +1,6 @@
 """Models with other attention have the same tokens on a GPU, from captured graphs, as on a CPU:
-latent attention beside groups of experts, and linear attention."""
+latent attention beside groups of experts, linear attention, scores with a limit, and keys of two
+shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["deepseek3", "qwen3.5", "qwen3-next"])
+@pytest.fixture(
+    scope="module", params=["deepseek3", "qwen3.5", "qwen3-next", "gemma2", "gemma4-experts"]
+)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config_class, model_class, own = FAMILIES[request.param]
     folder = tmp_path_factory.mktemp("model")
