@@ -239,7 +239,8 @@ class _Chunk(NamedTuple):
             ancestors = torch.ones(num, num, dtype=torch.bool, device=matrix.device).tril()
         decays = self.decay @ ancestors.float().T
         between = decays[:, :, None] - decays[:, None, :]
-        factors = between.masked_fill(~ancestors, -torch.inf).exp()
+        # What a tree does not use may have any ancestors.
+        factors = between.clamp(max=0.0).masked_fill(~ancestors, -torch.inf).exp()
         start = decays.exp()[..., None]
         strength = self.strength[..., None]
         lower = strength * factors * (self.key @ self.key.mT)

@@ -95,3 +95,29 @@ def test_norms_and_gates() -> None:
     torch.testing.assert_close(found, normed.flatten(1))
     found = delta_rule.sigmoid_mul(x, gate)
     torch.testing.assert_close(found, (x * gate.sigmoid()).flatten(1))
+
+
+def test_a_node_whose_ancestors_are_arbitrary_changes_no_other() -> None:
+    """A tree may have fewer nodes than a pass has room for; what the others are is anything."""
+    heads = delta_rule.DeltaHeads(
+        *(F.normalize(torch.randn(4, 1, 8), dim=-1) for _ in range(3)),
+        torch.full((4, 1), -90.0),
+        torch.ones(4, 1),
+    )
+    ancestors = torch.ones(4, 4, dtype=torch.bool).tril()
+    ancestors[3, :2] = False  # the path to node 2, and so to node 3, leads through them
+    found = []
+    for mask in (torch.ones_like(ancestors).tril(), ancestors):
+        own = delta_rule.DeltaPass(
+            torch.tensor([0]),
+            torch.tensor([0, 4], dtype=torch.int32),
+            torch.tensor([0]),
+            torch.tensor([-1], dtype=torch.int32),
+            torch.arange(4, dtype=torch.int32)[None],
+            4,
+            4,
+            mask[None],
+        )
+        state = DeltaSizes(groups=1, each=1, key_dim=8, value_dim=8).state(torch.float32)
+        found.append(delta_rule.delta_rule(heads, state, own))
+    assert torch.equal(found[0][:3], found[1][:3])
