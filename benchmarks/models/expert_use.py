@@ -4,6 +4,7 @@ must read."""
 from __future__ import annotations
 
 from statistics import mean
+from typing import Any
 
 from torch import Tensor
 
@@ -25,12 +26,12 @@ def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> floa
     route = implementations[device]
 
     def counted(
-        logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, held: range | None = None
+        logits: Tensor, rule: RoutingRule, bias: Tensor | None = None, *others: Any
     ) -> Routing:
         chosen = twins.route(logits[-num_tokens:], rule, bias).experts
         assert chosen is not None
         shares.append(len(chosen.unique()) / logits.shape[1])
-        return route(logits, rule, bias, held)
+        return route(logits, rule, bias, *others)
 
     implementations[device] = counted
     try:
