@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 from foreign_models import SETTINGS
-from random_models import LINEAR_SETTINGS
+from random_models import EXPERTS, LINEAR_EXPERTS, LINEAR_SETTINGS
 from transformers import PreTrainedModel
 
 VISION = {
@@ -55,6 +55,7 @@ MULTIMODAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SmolVLM": ({"model_type": "llama"}, VISION),
     "Qwen2_5_VL": ({"rope_parameters": SECTIONS}, QWEN_VISION),
     "Qwen3_5": (LINEAR_SETTINGS, QWEN_VISION),
+    "Qwen3_5Moe": ({**LINEAR_EXPERTS, **EXPERTS}, QWEN_VISION),
     "Qwen3VL": ({"rope_parameters": {**SECTIONS, "mrope_interleaved": True}}, QWEN_VISION),
     "Idefics3": ({"model_type": "llama"}, VISION),
     "InternVL": ({"model_type": "qwen3"}, {**VISION, "image_size": [8, 8], "patch_size": [4, 4]}),
