@@ -28,6 +28,7 @@ from random_models import (
     OLMOE,
     QWEN3_5_MOE,
     QWEN3_MOE,
+    QWEN3_NEXT,
     random_model,
     tokens,
 )
@@ -178,18 +179,15 @@ DEEPSEEK_SIZES = {
     "moe_intermediate_size": 256,
     "first_k_dense_replace": 0,
 }
+BESIDE_LINEAR = {
+    "num_experts": 3,
+    "moe_intermediate_size": 256,
+    "shared_expert_intermediate_size": 256,
+}
 MIXTURES = {
     "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
-    "qwen3.5-moe": (
-        QWEN3_5_MOE,
-        {
-            **LINEAR_SETTINGS,
-            **SIZES,
-            "num_experts": 3,
-            "moe_intermediate_size": 256,
-            "shared_expert_intermediate_size": 256,
-        },
-    ),
+    "qwen3.5-moe": (QWEN3_5_MOE, {**LINEAR_SETTINGS, **SIZES, **BESIDE_LINEAR}),
+    "qwen3-next": (QWEN3_NEXT, {**LINEAR_SETTINGS, **SIZES, **BESIDE_LINEAR}),
     "gemma4": (
         GEMMA4,
         {
