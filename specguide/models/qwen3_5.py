@@ -35,6 +35,7 @@ _FIELDS = (
 )
 _NEUTRAL = {
     "attn_output_gate": (None, True),
+    "output_gate_type": (None, "swish", "silu"),
     "mamba_ssm_dtype": (None, "float32"),
     "mtp_use_dedicated_embeddings": (None, False),
 }
