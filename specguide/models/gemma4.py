@@ -223,7 +223,8 @@ def _by_layer(fields: Mapping[str, Any], windows: Windows) -> Mapping[str, Any]:
     it states more, or if they differ."""
     stated = mapping(fields, "per_layer_config")
     names = [str(layer) for layer, window in enumerate(windows) if window is None]
-    by_layer = {str(name): mapping(stated, name) for name in stated}
+    # transformers fills numbers up with zeros, "05" where there are ten layers or more
+    by_layer = {str(name).lstrip("0") or "0": mapping(stated, name) for name in stated}
     first = by_layer.get(names[0], {})
     expected = {name: first for name in names if first}
     if by_layer != expected or not first.keys() <= {"head_dim", "num_key_value_heads"}:

@@ -105,7 +105,8 @@ def test_gemma4_layers_in_both_spellings() -> None:
     once = gemma4(**others, global_head_dim=96, num_global_key_value_heads=1)
     own = {"head_dim": 96, "num_key_value_heads": 1}
     by_layer = gemma4(**others, per_layer_config={str(layer): own for layer in (1, 3, 5, 6)})
-    assert once == by_layer
+    padded = gemma4(**others, per_layer_config={f"{layer:02}": own for layer in (1, 3, 5, 6)})
+    assert once == by_layer == padded
     assert once.sliding_windows == (512, None) * 3 + (None,)
     shapes = [once.attention(layer) for layer in (0, 6)]
     assert [(it.num_kv_heads, it.head_dim) for it in shapes] == [(2, 24), (1, 96)]
