@@ -18,7 +18,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from specguide.errors import EngineError
-from specguide.scheduler.saved_states import NoStates
+from specguide.scheduler.saved_states import PrefixStates
 from specguide.scheduler.sequence import SequenceState
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class BlockTables:
         page_size: int,
         *,
         num_ahead: int,
-        states: NoStates | None = None,
+        states: PrefixStates | None = None,
     ) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
-        self.states = states or NoStates()
+        self.states = states or PrefixStates()
         self._tables: dict[SequenceState, tuple[int, ...]] = {}
         self._keys: dict[SequenceState, list[bytes]] = {}
         """Page keys of each request's published pages, which are its first ones."""

@@ -18,8 +18,9 @@ _LEAST_SAVED = 512
 page, which takes it one more iteration."""
 
 
-class NoStates:
-    """Of a model whose keys are all that it remembers."""
+class PrefixStates:
+    """Behind which pages of others a request can go on: behind all of them, for a model whose keys
+    are all that it remembers."""
 
     def num_usable(self, keys: Sequence[bytes]) -> int:
         """Behind how many of the pages with these keys a request can go on."""
@@ -46,8 +47,8 @@ class NoStates:
         return (), ()
 
 
-class SavedStates(NoStates):
-    """Of a model with states. rows: where states can be saved; the one that was not used for the
+class SavedStates(PrefixStates):
+    """For a model with states. rows: where states can be saved; the one that was not used for the
     longest time gives way"""
 
     def __init__(self, rows: range, page_size: int) -> None:
@@ -58,17 +59,17 @@ class SavedStates(NoStates):
         self._saved: dict[bytes, StateCopy] = {}
 
     def num_usable(self, keys: Sequence[bytes]) -> int:
-        """See NoStates."""
+        """See PrefixStates."""
         return next((num for num in range(len(keys), 0, -1) if keys[num - 1] in self._rows), 0)
 
     def restore(self, keys: Sequence[bytes], slot: int) -> None:
-        """See NoStates."""
+        """See PrefixStates."""
         if keys:
             self._rows.move_to_end(keys[-1])
             self._restored[slot] = self._rows[keys[-1]]
 
     def save(self, key: bytes, slot: int) -> None:
-        """See NoStates."""
+        """See PrefixStates."""
         if key in self._rows:
             self._rows.move_to_end(key)
         elif key not in self._saved and (self._free or self._rows):
@@ -76,14 +77,14 @@ class SavedStates(NoStates):
             self._saved[key] = StateCopy(slot, row)
 
     def save_at(self, num_found: int, num_usable: int, num_pages: int) -> tuple[int, ...]:
-        """See NoStates."""
+        """See PrefixStates."""
         places = {num_found} if num_found > num_usable else set()
         if num_pages - num_usable >= self._least_pages:
             places.add(num_pages)
         return tuple(sorted(places))
 
     def take(self) -> tuple[tuple[StateCopy, ...], tuple[StateCopy, ...]]:
-        """See NoStates."""
+        """See PrefixStates."""
         restored = tuple(StateCopy(row, slot) for slot, row in self._restored.items())
         saved = tuple(self._saved.values())
         self._rows.update({key: copy.target for key, copy in self._saved.items()})

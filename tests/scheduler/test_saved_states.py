@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specguide.batch import StateCopy
-from specguide.scheduler.saved_states import NoStates, SavedStates
+from specguide.scheduler.saved_states import PrefixStates, SavedStates
 
 KEYS = [b"a", b"b", b"c"]
 
@@ -66,4 +66,4 @@ def test_where_states_are_saved(
 ) -> None:
     states = SavedStates(range(1), page_size=16)
     assert states.save_at(num_found, num_usable, num_pages) == expected
-    assert NoStates().save_at(num_found, num_usable, num_pages) == ()
+    assert PrefixStates().save_at(num_found, num_usable, num_pages) == ()
