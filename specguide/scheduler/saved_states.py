@@ -48,32 +48,42 @@ class PrefixStates:
 
 
 class SavedStates(PrefixStates):
-    """For a model with states. rows: where states can be saved; the one that was not used for the
-    longest time gives way"""
+    """For a model with states. rows: where states can be saved
+
+    The state that was not used for the longest time gives way, those first from which no request
+    has gone on: the ends of many prompts do not displace the beginning that they share. At most
+    half of the rows are kept from them (segmented LRU: Karedla, Love and Wherry, 1994).
+    """
 
     def __init__(self, rows: range, page_size: int) -> None:
         self._least_pages = -(-_LEAST_SAVED // page_size)
         self._free = list(rows)
-        self._rows: OrderedDict[bytes, int] = OrderedDict()
+        self._most_used = len(rows) // 2
+        self._used: OrderedDict[bytes, int] = OrderedDict()
+        self._unused: OrderedDict[bytes, int] = OrderedDict()
         self._restored: dict[int, int] = {}
         self._saved: dict[bytes, StateCopy] = {}
 
     def num_usable(self, keys: Sequence[bytes]) -> int:
         """See PrefixStates."""
-        return next((num for num in range(len(keys), 0, -1) if keys[num - 1] in self._rows), 0)
+        return next((num for num in range(len(keys), 0, -1) if self._is_saved(keys[num - 1])), 0)
 
     def restore(self, keys: Sequence[bytes], slot: int) -> None:
         """See PrefixStates."""
-        if keys:
-            self._rows.move_to_end(keys[-1])
-            self._restored[slot] = self._rows[keys[-1]]
+        if not keys:
+            return
+        key = keys[-1]
+        row = self._used.pop(key) if key in self._used else self._unused.pop(key)
+        self._restored[slot] = self._used[key] = row
+        if len(self._used) > self._most_used:
+            self._unused.update([self._used.popitem(last=False)])
 
     def save(self, key: bytes, slot: int) -> None:
         """See PrefixStates."""
-        if key in self._rows:
-            self._rows.move_to_end(key)
-        elif key not in self._saved and (self._free or self._rows):
-            row = self._free.pop() if self._free else self._rows.popitem(last=False)[1]
+        if self._is_saved(key):
+            kept = self._used if key in self._used else self._unused
+            kept.move_to_end(key)
+        elif key not in self._saved and (row := self._take_row()) is not None:
             self._saved[key] = StateCopy(slot, row)
 
     def save_at(self, num_found: int, num_usable: int, num_pages: int) -> tuple[int, ...]:
@@ -87,6 +97,16 @@ class SavedStates(PrefixStates):
         """See PrefixStates."""
         restored = tuple(StateCopy(row, slot) for slot, row in self._restored.items())
         saved = tuple(self._saved.values())
-        self._rows.update({key: copy.target for key, copy in self._saved.items()})
+        self._unused.update({key: copy.target for key, copy in self._saved.items()})
         self._restored, self._saved = {}, {}
         return restored, saved
+
+    def _is_saved(self, key: bytes) -> bool:
+        return key in self._used or key in self._unused
+
+    def _take_row(self) -> int | None:
+        """A row for another state; None: all are to be saved in the next iteration."""
+        if self._free:
+            return self._free.pop()
+        least = self._unused or self._used
+        return least.popitem(last=False)[1] if least else None

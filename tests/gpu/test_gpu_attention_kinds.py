@@ -15,7 +15,9 @@ from gpu_case import FP32
 from random_requests import cases
 
 from specguide import LLM, SpecConfig
+from specguide.config import CacheConfig
 from specguide.drafts.tree import DynamicTree
+from specguide.scheduler import saved_states
 
 SPECS: dict[str, dict[str, Any]] = {
     "chain": {"num_draft_tokens": 3},
@@ -55,6 +57,29 @@ def test_captured(
 ) -> None:
     spec = None if name is None else SpecConfig("eagle3", folders[1], **SPECS[name])
     assert tokens(model, spec=spec, **FP32) == expected
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SPECS)
+def test_saved_states(
+    name: str,
+    model: Path,
+    folders: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Prompts with the same beginnings go on behind what others computed."""
+    monkeypatch.setattr(saved_states, "_LEAST_SAVED", 20)
+    prompts, params = cases(5, 24, temperature=0.0)
+    shared = ("the same words before each of them, " * 3, "and others, " * 9)
+    prompts = [shared[i % 2] + prompt for i, prompt in enumerate(prompts)]
+    expected = LLM(model, spec=None, device="cpu", max_batch_size=1).generate(prompts, params)
+    spec = SpecConfig("eagle3", folders[1], **SPECS[name])
+    cache = CacheConfig(page_size=4, num_pages=1200)
+    with LLM(model, spec=spec, cache=cache, max_batch_size=8, **FP32) as llm:
+        for _ in range(2):
+            outputs = llm.generate(prompts, params)
+            assert [o.token_ids for o in outputs] == [o.token_ids for o in expected]
+    assert sum(output.metrics.num_cached for output in outputs) > 0
 
 
 @pytest.mark.gpu2

@@ -33,6 +33,28 @@ def test_the_state_that_was_not_used_for_the_longest_time_gives_way() -> None:
     assert [states.num_usable([key]) for key in KEYS] == [1, 0, 1]
 
 
+def test_ends_of_prompts_do_not_displace_the_beginning_that_they_share() -> None:
+    states = SavedStates(range(4), 16)
+    states.save(b"shared", slot=0)
+    states.take()
+    for end in range(9):
+        if end % 3 == 0:  # three prompts come at once
+            states.restore([b"shared"], slot=1)
+        states.save(bytes([end]), slot=1)
+        states.take()
+    ends = [states.num_usable([bytes([end])]) for end in range(9)]
+    assert ends == [0] * 6 + [1] * 3 and states.num_usable([b"shared"]) == 1
+
+
+def test_states_that_were_used_once_give_way_to_newer_ones() -> None:
+    states = SavedStates(range(4), 16)
+    for key in (*b"abcd", *b"efgh"):
+        states.save(bytes([key]), slot=0)
+        states.take()
+        states.restore([bytes([key])], slot=0)
+    assert [states.num_usable([bytes([key])]) for key in b"abcdefgh"] == [0] * 4 + [1] * 4
+
+
 def test_a_key_is_saved_once_and_a_slot_restored_once() -> None:
     states = SavedStates(range(2), 16)
     for slot in (0, 1):
