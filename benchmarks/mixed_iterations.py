@@ -1,11 +1,10 @@
-"""What takes the time of mixed iterations, in which prompts are computed beside decoding, at the
-shapes of Llama-3.1-8B.
+"""What takes the time of mixed iterations, in which prompts are computed beside decoding.
 
     python -m benchmarks.mixed_iterations [--decoding 60,124] [--prompts 0,64,192,320,448,512,1024]
     [--rows 64,128,…] [--clients 16,64,128] [--rounds 3] [--profile 0,192,448]
-    [--spec eagle3]
+    [--spec eagle3] [--model llama-8b]
 
-Random bfloat16 weights. Products: all of the 32 layers, captured, by rows. Iterations of chosen
+Random bfloat16 weights. Products: all of Llama's layers, captured, by rows. Iterations of chosen
 sizes: contexts of 512 to 576 tokens, and chunks of up to 511 prompt tokens beside, with the time in
 each family of kernels (`--profile`: prompt tokens at which). Closed loops on an engine in this
 process: 512 prompt tokens, 128 out; what the iterations were, what they took, and how long the GPU
@@ -34,7 +33,8 @@ from benchmarks.gpu.kernel_families import longest, profiled, shares
 from benchmarks.gpu.timing import ON_A_CPU, mark_of, ms_between, require_gpus
 from benchmarks.iterations.mixed_case import MAX_LEN, NUM_SPARE, MixedCase, Size
 from benchmarks.iterations.mixed_loop import NotedEngine, loop_figures, run_loop
-from benchmarks.models.llama_8b import SHAPES_8B, TINY_SHAPES, RandomModels
+from benchmarks.models.by_name import MODELS
+from benchmarks.models.llama_8b import RandomModels
 from specguide.config import SpecConfig
 from specguide.piggyback import num_graph_slots
 
@@ -178,6 +178,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=_numbers, default=[16, 64, 128])
     parser.add_argument("--rounds", type=int, default=3, help="requests of each client")
     parser.add_argument("--spec", choices=["eagle3"], help="drafts 3 tokens, of which 1.67 count")
+    parser.add_argument("--model", choices=MODELS, default="llama-8b", help="whose shapes")
     parser.add_argument("--tiny", action="store_true", help="to try the benchmark itself")
     parser.add_argument("--no-save", action="store_true")
     return parser.parse_args()
@@ -192,20 +193,27 @@ def main() -> None:
     spec = (
         SpecConfig(args.spec, num_draft_tokens=3, synthetic_acceptance=2.67) if args.spec else None
     )
-    shapes = TINY_SHAPES if args.tiny else SHAPES_8B
+    shapes = MODELS[args.model][args.tiny]
     methods = [args.spec] if args.spec else []
     num_slots = max(max(args.decoding) + NUM_SPARE, *args.clients)
     models = RandomModels.of(methods, torch.device(device), dtype, MAX_LEN, shapes)
     with torch.inference_mode():
-        products = product_times(models, args.rows) if has_gpu else []
+        is_llama = args.model.startswith("llama")
+        products = product_times(models, args.rows) if has_gpu and is_llama else []
     began_s = perf_counter()
     case = MixedCase(models, spec, num_slots, PROMPT_LEN)
     print(f"executor ready: {perf_counter() - began_s:.1f} s", flush=True)
     sizes = sizes_measured(args, case)
     case.leave()
     result = {"products": products, "sizes": sizes, "loops": loops(args, case)}
-    name = f"mixed_iterations_{args.spec}" if args.spec else "mixed_iterations"
-    emit(name, vars(args), result, save=not (args.no_save or args.tiny))
+    kinds = [args.spec] if args.spec else []
+    kinds += [args.model] if args.model != "llama-8b" else []
+    emit(
+        "_".join(["mixed_iterations", *kinds]),
+        vars(args),
+        result,
+        save=not (args.no_save or args.tiny),
+    )
     if not args.spec and any(row["same"] < LEAST_SAME for row in sizes):
         sys.exit("tokens beside prompts are not those alone")
 

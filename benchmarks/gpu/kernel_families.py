@@ -14,7 +14,8 @@ import torch
 OTHER = "other"
 _FAMILIES = (
     ("decode attention", ("combine_kernel",)),
-    ("norms", ("norm",)),
+    ("linear attention", ("_heads_kernel", "_nodes_kernel", "_tiles_kernel", "_scan_kernel")),
+    ("norms", ("norm", "_gate_kernel")),
     ("activation", ("silu", "gated_mul", "activation")),
     ("rotation, keys stored", ("rope",)),
     ("sampling", ("sample", "argmax", "noise", "top_k", "accept", "draft")),

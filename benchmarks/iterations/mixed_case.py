@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.common import facts_of
 from benchmarks.gpu.timing import mark_of, ms_between
 from benchmarks.models.llama_8b import RandomModels
-from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
+from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start, StateCopy
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.config.resolved import resolve
 from specguide.engine.executors.local import LocalExecutor
@@ -68,6 +68,8 @@ class MixedCase:
         self._tables = [
             tuple(range(slot * _PAGES_EACH, (slot + 1) * _PAGES_EACH)) for slot in range(num_slots)
         ]
+        rows = self.executor.capabilities.state_rows or range(0)
+        self._saved = dict(zip(range(num_slots), rows, strict=False))
         for slot in range(num_slots):
             self._run(self._prompt_alone(slot))
 
@@ -99,7 +101,9 @@ class MixedCase:
     def _prompt_alone(self, slot: int) -> Batch:
         """A prefill of a prompt without its last token."""
         chunk = self._chunk(slot, self._prompt_len - 1)
-        return replace(self._batch([slot]), chunks=(chunk,), entries=(_entry(slot),))
+        batch = replace(self._batch([slot]), chunks=(chunk,), entries=(_entry(slot),))
+        rows = [self._saved[slot]] if slot in self._saved else []
+        return replace(batch, saved=tuple(StateCopy(slot, row) for row in rows))
 
     def _batches(self, size: Size, num_iterations: int) -> Iterator[Batch]:
         batch = replace(
@@ -116,8 +120,10 @@ class MixedCase:
             for row in range(size.num_decoding)
         )
         self._num_walks = max(self._num_walks, size.num_decoding)
+        saved = [(self._saved[slot], slot) for slot in batch.slots if slot in self._saved]
+        restored = tuple(StateCopy(*pair) for pair in saved)
         for number in range(num_iterations):
-            yield batch if number else replace(batch, starts=starts)
+            yield batch if number else replace(batch, starts=starts, restored=restored)
 
     def _piggyback(self, num_tokens: int) -> Piggyback:
         """Chunks of the spare slots' prompts, from their beginnings."""

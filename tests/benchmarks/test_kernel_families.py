@@ -16,6 +16,7 @@ def _kernel(name: str, begin_us: float, end_us: float, grid: tuple[int, ...] = (
         ("attention_kernel", (8, 256, 1), "prompt attention"),
         ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", (1,), "products"),
         ("_linear_kernel", (1,), "products"),
+        ("_scan_kernel", (1,), "linear attention"),
         ("add_rms_norm_kernel", (1,), "norms"),
         ("Memcpy DtoD", (), "copies"),
         ("something", (), "other"),
