@@ -10,7 +10,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.kernels import DeltaPass, DeltaState, StatePart, StateShape, on_device
+from specguide.kernels import (
+    DeltaPass,
+    DeltaState,
+    OpenTokens,
+    StatePart,
+    StateShape,
+    num_rounds,
+    on_device,
+)
 from specguide.kernels.attention import ForwardContext, StateRows, TreeMask
 
 
@@ -19,16 +27,22 @@ class SlotStates:
     """The states of all layers in R rows: one for each slot, and those in which states are saved.
 
     memory:  of all layers, each tensor [num_layers, …]
-    lengths: int64 [R + 1], tokens that the states have taken in; the last entry is for sequences
-             without a slot
-    turns:   int64 [R + 1], which copy is read next, see DeltaState
-    paths:   int32 [R + 1, N], places of the open tokens along the path that was accepted
+    lengths: int64 [R + 1], tokens before the open ones of the last pass; the last entry is for
+             sequences without a slot
+    turns:   int64 [R + 1], number of the last pass among those with places of their own, see
+             num_rounds
+    ages:    int64 [R + 1], passes since the matrix was stored
+    paths:   int32 [R + 1, N], the open tokens of the last pass along the path that was accepted
+    kept:    of the open tokens of the passes before, since the matrix was stored, those that were
+             accepted
     """
 
     memory: DeltaState
     lengths: Tensor
     turns: Tensor
+    ages: Tensor
     paths: Tensor
+    kept: OpenTokens
 
     @classmethod
     def allocate(
@@ -39,16 +53,20 @@ class SlotStates:
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> SlotStates:
-        """Zeroed memory. num_open: most tokens of a slot that may be rejected"""
+        """Zeroed memory. num_open: most tokens of a pass and slot that may be rejected"""
         memory = DeltaState(
             *(
                 torch.zeros((shape.num_layers, *it.shape), dtype=it.dtype, device=device)
                 for it in shape.tensors(num_rows, num_open, dtype)
             )
         )
-        lengths = torch.zeros(num_rows + 1, dtype=torch.int64, device=device)
+        lengths, turns, ages = torch.zeros(3, num_rows + 1, dtype=torch.int64, device=device)
         chain = torch.arange(num_open, dtype=torch.int32, device=device)
-        return cls(memory, lengths, torch.zeros_like(lengths), chain.repeat(num_rows + 1, 1))
+        paths = chain.repeat(num_rows + 1, 1)
+        num_kept = (num_rounds(num_open) - 1) * num_open
+        places = torch.zeros(num_rows + 1, num_kept, dtype=torch.int32, device=device)
+        kept = OpenTokens(places[:, 0].clone(), places)
+        return cls(memory, lengths, turns, ages, paths, kept)
 
     @cached_property
     def layers(self) -> tuple[DeltaState, ...]:
@@ -72,18 +90,20 @@ class SlotStates:
         """Copy states from row to row: source and target of each; no row is both. At most one token
         of each source may be open, as behind a chunk of a prompt."""
         source, target = on_device(copies, self.lengths.device).T
-        self.memory.matrices[:, target] = self.memory.matrices[:, source]
-        for tensor in self.memory[1:]:
-            both = tensor[:, :, :, :1] if tensor is not self.memory.inputs else tensor
-            both[:, :, target] = both[:, :, source]
-        for tensor in (self.lengths, self.turns):
+        memory, place = self.memory, self.turns[source] * self._num_open
+        memory.matrices[:, target] = memory.matrices[:, source]
+        for tensor in (memory.inputs, memory.open_inputs[:, :, :, :1]):
+            tensor[:, :, target] = tensor[:, :, source]
+        for tensor in memory[3:]:
+            tensor[:, target, place] = tensor[:, source, place]
+        for tensor in (self.lengths, self.turns, self.ages, self.kept.num):
             tensor[target] = tensor[source]
         self.paths[target] = self._chain
 
     def accept(self, slots: Tensor, nodes: Tensor) -> None:
         """Tell which nodes of draft trees were accepted. slots: int64 [B]; nodes: int64 [B, D], the
         drafts along each path, ascending; -1 past the last one"""
-        nodes = nodes[:, : self.paths.shape[1] - 1]
+        nodes = nodes[:, : self._num_open - 1]
         self.paths[slots, 1 : 1 + nodes.shape[1]] = nodes.clamp(min=0).int()
 
     def free(self) -> None:
@@ -97,24 +117,53 @@ class SlotStates:
         lens = bounds.diff()
         slots = torch.where(lens > 0, rows.slots, -1)
         index = torch.where(slots < 0, len(self.lengths) - 1, slots)
-        num_open = context.max_query_len if rows.num_open is None else rows.num_open
-        num_settled = (rows.starts - self.lengths[index]).clamp(0, self.paths.shape[1])
-        num_settled = torch.where(rows.starts == 0, -1, num_settled).int()
+        begins = rows.starts == 0
+        num = (rows.starts - self.lengths[index]).clamp(0, self._num_open)
+        accepted = OpenTokens(torch.where(begins, -1, num).int(), self.paths[index])
+        settled = self._with_kept(index, accepted)
         turns = self.turns[index]
+        stores = begins | (slots < 0) | (self.ages[index] >= self._num_rounds - 1)
+        num_open = rows.num_open
+        if num_open is None:
+            num_open = context.max_query_len
+        else:
+            stores = torch.ones_like(stores)
+        behind = (turns + 1) % self._num_rounds
         self.lengths[index] = rows.starts + (lens - num_open).clamp(min=0)
-        self.turns[index] = 1 - turns
-        settled = self.paths[index]
+        self.turns[index] = behind
+        self.ages[index] = torch.where(stores, 1, self.ages[index] + 1)
         self.paths[index] = self._chain
+        self.kept.num[index] = torch.where(stores, 0, settled.num)
+        self.kept.places[index] = settled.places
         return DeltaPass(
             slots,
             bounds,
-            turns,
-            num_settled,
+            turns % 2,
+            accepted,
             settled,
+            behind * self._num_open,
+            stores,
             num_open,
             context.max_query_len,
             *_tree(context, rows, self._num_before),
         )
+
+    def _with_kept(self, index: Tensor, accepted: OpenTokens) -> OpenTokens:
+        """All open tokens of some rows that were accepted."""
+        num_kept = self.kept.num[index]
+        behind = num_kept[:, None] + self._chain
+        places = self.turns[index][:, None] * self._num_open + accepted.places
+        places = self.kept.places[index].scatter(1, behind.long(), places.int())
+        num = torch.where(accepted.num < 0, -1, num_kept + accepted.num)
+        return OpenTokens(num, places)
+
+    @property
+    def _num_open(self) -> int:
+        return self.paths.shape[1]
+
+    @property
+    def _num_rounds(self) -> int:
+        return self.memory.open_keys.shape[2] // self._num_open
 
     @property
     def _num_before(self) -> int:
@@ -122,7 +171,7 @@ class SlotStates:
 
     @cached_property
     def _chain(self) -> Tensor:
-        return torch.arange(self.paths.shape[1], dtype=torch.int32, device=self.paths.device)
+        return torch.arange(self._num_open, dtype=torch.int32, device=self.paths.device)
 
 
 def _tree(

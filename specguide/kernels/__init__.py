@@ -32,8 +32,9 @@ from specguide.kernels.delta_rule import (
     DeltaPass,
     DeltaState,
     DeltaWeights,
+    OpenTokens,
 )
-from specguide.kernels.delta_shape import StatePart, StateShape
+from specguide.kernels.delta_shape import StatePart, StateShape, num_rounds
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
@@ -123,6 +124,7 @@ __all__ = [
     "LatentNorm",
     "LatentQueries",
     "LogitsShare",
+    "OpenTokens",
     "Operation",
     "Peers",
     "ProductScales",
@@ -160,6 +162,7 @@ __all__ = [
     "masked_sample",
     "masked_top_k",
     "norm_into",
+    "num_rounds",
     "on_device",
     "operation",
     "rms_norm",

@@ -4,7 +4,8 @@ DeltaState.
 
 A layer's memory is one matrix a head and slot. Tokens that may still be rejected, the nodes of a
 verification, are *open*: their keys and changes are kept beside the matrix, and the next pass of
-the slot first settles those that were accepted. So nothing is ever undone.
+the slot first settles those that were accepted. So nothing is ever undone. A matrix is large, so
+only every few passes store it: the accepted tokens of the passes between stay open, too.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ NORM_EPS = 1e-6
 
 class DeltaState(NamedTuple):
     """What a layer remembers. S slots, H value heads in G groups of one key head each, N open
-    tokens at most, C = 2 · G · key_dim + H · value_dim channels of the convolution, which reads W
-    tokens. All but the matrices have two copies: a pass reads one and writes the other.
+    tokens of a pass at most, P places of open tokens, C = 2 · G · key_dim + H · value_dim channels
+    of the convolution, which reads W tokens. The inputs have two copies: a pass reads one and
+    writes the other.
 
-    matrices:     float32 [S, H, key_dim, value_dim], behind the settled tokens
-    inputs:       [2, S, W - 1, C], the convolution's inputs of the last settled tokens
-    open_inputs:  [2, S, N, C], the same of the open tokens
-    open_keys:    [2, S, N, G, key_dim]
-    open_changes: float32 [2, S, N, H, value_dim], what each key adds to the matrix
-    open_decays:  float32 [2, S, N, H], log of the matrix's decay along the path to each open token
+    matrices:     float32 [S, H, key_dim, value_dim], behind the tokens before the open ones
+    inputs:       [2, S, W - 1, C], the convolution's inputs of the tokens before those of the last
+                  pass
+    open_inputs:  [2, S, N, C], the same of the open tokens of the last pass
+    open_keys:    [S, P, G, key_dim]
+    open_changes: float32 [S, P, H, value_dim], what each key adds to the matrix
+    open_decays:  float32 [S, P, H], log of the matrix's decay along the path to each open token
     """
 
     matrices: Tensor
@@ -44,15 +47,28 @@ class DeltaState(NamedTuple):
     open_decays: Tensor
 
 
+class OpenTokens(NamedTuple):
+    """Some open tokens of each of B sequences.
+
+    num:    int32 [B]; -1: the sequence begins, its state is empty
+    places: int32 [B, most], in the order of the text
+    """
+
+    num: Tensor
+    places: Tensor
+
+
 class DeltaPass(NamedTuple):
     """Which tokens of a pass are whose. B sequences, T tokens, N open tokens at most.
 
     slots:       int64 [B]; a sequence with -1 neither reads nor writes its state
     bounds:      int32 [B + 1], the tokens of sequence b are bounds[b] … bounds[b + 1] - 1
-    turns:       int64 [B], the copy of the state that is read, 0 or 1; the other one is written
-    num_settled: int32 [B], open tokens that are settled first; -1: the sequence begins, its state
-                 is empty
-    settled:     int32 [B, N], their places among the open tokens, ascending
+    turns:       int64 [B], the copy of the inputs that is read, 0 or 1; the other one is written
+    accepted:    of the open tokens of the last pass, those that were accepted
+    settled:     places of all open tokens that are settled first
+    opened:      int64 [B], the place of this pass's first open token; the others are behind it
+    stores:      bool [B], whether the matrix behind the settled tokens is stored; else they stay
+                 open. A sequence that begins, or has tokens that do not stay open, stores it
     num_open:    how many of a sequence's last tokens stay open
     max_len:     no sequence has more tokens
     ancestors:   bool [B, N, N], entry [b, i, j] says whether token j is on the path to token i, i
@@ -66,8 +82,10 @@ class DeltaPass(NamedTuple):
     slots: Tensor
     bounds: Tensor
     turns: Tensor
-    num_settled: Tensor
-    settled: Tensor
+    accepted: OpenTokens
+    settled: OpenTokens
+    opened: Tensor
+    stores: Tensor
     num_open: int
     max_len: int
     ancestors: Tensor | None = None
@@ -138,8 +156,9 @@ def delta_heads(
     num_tokens, num_groups, key_dim = inputs.query.shape
     num_before = weights.convolution.shape[1] - 1
     mixed = torch.empty_like(tokens)
-    for sequence in _sequences(own):
-        rows, index, slot, turn, places = sequence
+    turns = own.turns.tolist()
+    for rows, index, slot, places in _sequences(own, own.accepted):
+        turn = turns[index]
         past = tokens.new_zeros(num_before, tokens.shape[1])
         if places is not None:
             opened = state.open_inputs[turn, slot, places]
@@ -156,9 +175,9 @@ def delta_heads(
     query, key, value = mixed.split([*sizes, mixed.shape[1] - sum(sizes)], 1)
     query = (_unit(query.view(num_tokens, num_groups, -1)) * key_dim**-0.5).to(tokens.dtype)
     key = _unit(key.view(num_tokens, num_groups, -1)).to(tokens.dtype)
-    for rows, _, slot, turn, _ in _sequences(own):
+    for rows, index, slot, _ in _sequences(own, own.accepted):
         opened = key[rows][-own.num_open :]
-        state.open_keys[1 - turn, slot, : len(opened)] = opened
+        state.open_keys[slot, own.opened[index] :][: len(opened)] = opened
     return DeltaHeads(
         query,
         key,
@@ -169,7 +188,7 @@ def delta_heads(
 
 
 def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
-    """Settle the open tokens that were accepted; then each token's matrix M is that of the token
+    """Settle open tokens; then each token's matrix M is that of the token
     before it, decayed, plus key ⊗ strength · (value - key · M), and its output is query · M.
 
     Writes the state's `matrices`, `open_changes` and `open_decays`. Returns [T, H, value_dim];
@@ -177,10 +196,11 @@ def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
     """
     output = torch.zeros_like(heads.value)
     group = heads.value.shape[1] // heads.key.shape[1]
-    for rows, index, slot, turn, places in _sequences(own):
+    for rows, index, slot, places in _sequences(own, own.settled):
         matrix = torch.zeros_like(state.matrices[slot])
+        before: Tensor | float = 0.0
         if places is not None:
-            matrix = _settled(state, slot, turn, places)
+            matrix, before = _settled(state, slot, places)
         part = [tensor[rows].float().transpose(0, 1) for tensor in heads]
         part[:2] = [tensor.repeat_interleave(group, 0) for tensor in part[:2]]
         num_final = max(0, part[0].shape[1] - own.num_open)
@@ -195,9 +215,11 @@ def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
             matrix, None if own.ancestors is None else own.ancestors[index]
         )
         output[rows] = torch.cat([*results, result], 1).transpose(0, 1).to(output.dtype)
-        state.matrices[slot] = matrix
-        state.open_changes[1 - turn, slot, : change.shape[1]] = change.transpose(0, 1)
-        state.open_decays[1 - turn, slot, : change.shape[1]] = decays.transpose(0, 1)
+        if own.stores[index]:
+            state.matrices[slot], before = matrix, 0.0
+        opened = slice(own.opened[index], own.opened[index] + change.shape[1])
+        state.open_changes[slot, opened] = change.transpose(0, 1)
+        state.open_decays[slot, opened] = decays.transpose(0, 1) + before
     return output
 
 
@@ -262,15 +284,17 @@ def _behind(matrix: Tensor, key: Tensor, change: Tensor, decays: Tensor) -> Tens
     return end[..., None].exp() * matrix + weighted.mT @ change
 
 
-def _settled(state: DeltaState, slot: int, turn: int, places: Tensor) -> Tensor:
-    """A slot's matrices behind those of its open tokens that were accepted."""
+def _settled(state: DeltaState, slot: int, places: Tensor) -> tuple[Tensor, Tensor | float]:
+    """A slot's matrices behind some of its open tokens, and their decays since they were
+    stored [H]."""
     matrix = state.matrices[slot]
     if not len(places):
-        return matrix
-    key = state.open_keys[turn, slot, places].float().transpose(0, 1)
-    change = state.open_changes[turn, slot, places].transpose(0, 1)
-    decays = state.open_decays[turn, slot, places].transpose(0, 1)
-    return _behind(matrix, key.repeat_interleave(len(matrix) // len(key), 0), change, decays)
+        return matrix, 0.0
+    key = state.open_keys[slot, places].float().transpose(0, 1)
+    change = state.open_changes[slot, places].transpose(0, 1)
+    decays = state.open_decays[slot, places].transpose(0, 1)
+    key = key.repeat_interleave(len(matrix) // len(key), 0)
+    return _behind(matrix, key, change, decays), decays[:, -1]
 
 
 def _steps_back(
@@ -290,12 +314,13 @@ def _unit(heads: Tensor) -> Tensor:
     return heads * (heads.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt()
 
 
-def _sequences(own: DeltaPass) -> Iterator[tuple[slice, int, int, int, Tensor | None]]:
-    """Of each sequence that has a slot and tokens: the rows of its tokens, its number, slot, turn,
-    and the places of the open tokens to settle; None where it begins."""
-    bounds, slots, turns = own.bounds.tolist(), own.slots.tolist(), own.turns.tolist()
-    for index, num in enumerate(own.num_settled.tolist()):
+def _sequences(
+    own: DeltaPass, opened: OpenTokens
+) -> Iterator[tuple[slice, int, int, Tensor | None]]:
+    """Of each sequence that has a slot and tokens: the rows of its tokens, its number, slot, and
+    the places of its tokens among `opened`; None where it begins."""
+    bounds, slots = own.bounds.tolist(), own.slots.tolist()
+    for index, num in enumerate(opened.num.tolist()):
         if slots[index] >= 0 and bounds[index + 1] > bounds[index]:
-            places = None if num < 0 else own.settled[index, :num].long()
-            rows = slice(bounds[index], bounds[index + 1])
-            yield rows, index, slots[index], turns[index], places
+            places = None if num < 0 else opened.places[index, :num].long()
+            yield slice(bounds[index], bounds[index + 1]), index, slots[index], places

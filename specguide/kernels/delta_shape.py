@@ -29,11 +29,11 @@ class StateShape(NamedTuple):
     def tensors(self, num_slots: int, num_open: int, dtype: torch.dtype) -> list[_Memory]:
         """Shapes and dtypes of the fields of a DeltaState."""
         heads, channels = self.num_heads, self.num_channels
-        opened = (2, num_slots, num_open)
+        opened = num_slots, num_rounds(num_open) * num_open
         return [
             _Memory((num_slots, heads, self.key_dim, self.value_dim), torch.float32),
             _Memory((2, num_slots, self.conv_len - 1, channels), dtype),
-            _Memory((*opened, channels), dtype),
+            _Memory((2, num_slots, num_open, channels), dtype),
             _Memory((*opened, self.num_groups, self.key_dim), dtype),
             _Memory((*opened, heads, self.value_dim), torch.float32),
             _Memory((*opened, heads), torch.float32),
@@ -43,6 +43,12 @@ class StateShape(NamedTuple):
         """Memory of all layers, bytes."""
         each = self.tensors(num_slots, num_open, dtype)
         return self.num_layers * sum(it.num_bytes for it in each)
+
+
+def num_rounds(num_open: int) -> int:
+    """How many passes have places of their own for their open tokens; even. One pass of so many
+    less one stores the matrix. Of more open tokens settling takes longer than storing."""
+    return 4 if num_open == 1 else 2
 
 
 class _Memory(NamedTuple):

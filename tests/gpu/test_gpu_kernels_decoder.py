@@ -26,7 +26,10 @@ def remembered(cache: KVCache) -> list[Tensor]:
     """What a second run of a pass would find changed: keys are written once more, but a state goes
     on."""
     states = cache.states
-    return [] if states is None else [*states.memory, states.lengths, states.turns, states.paths]
+    if states is None:
+        return []
+    counts = states.lengths, states.turns, states.ages, *states.kept
+    return [*states.memory, *counts, states.paths]
 
 
 @pytest.mark.parametrize("name", CASES)

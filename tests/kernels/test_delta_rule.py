@@ -82,7 +82,8 @@ def test_a_slot_that_is_in_no_pass_is_left_alone() -> None:
     slot = int(cases[0].own.slots[0])
     others = [at for at in range(sizes.slots) if at != slot]
     assert state.matrices[others].isnan().all()
-    assert all(part[:, others].isnan().all() for part in state[1:])
+    assert all(part[:, others].isnan().all() for part in state[1:3])
+    assert all(part[others].isnan().all() for part in state[3:])
     assert not state.matrices[slot].isnan().any()
 
 
@@ -106,14 +107,15 @@ def test_a_node_whose_ancestors_are_arbitrary_changes_no_other() -> None:
     )
     ancestors = torch.ones(4, 4, dtype=torch.bool).tril()
     ancestors[3, :2] = False  # the path to node 2, and so to node 3, leads through them
-    found = []
+    found, places = [], torch.arange(4, dtype=torch.int32)[None]
     for mask in (torch.ones_like(ancestors).tril(), ancestors):
         own = delta_rule.DeltaPass(
             torch.tensor([0]),
             torch.tensor([0, 4], dtype=torch.int32),
             torch.tensor([0]),
-            torch.tensor([-1], dtype=torch.int32),
-            torch.arange(4, dtype=torch.int32)[None],
+            *[delta_rule.OpenTokens(torch.tensor([-1], dtype=torch.int32), places)] * 2,
+            torch.tensor([0]),
+            torch.tensor([True]),
             4,
             4,
             mask[None],

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from specguide.drafts.tree import DraftTree
-from specguide.kernels import DeltaHeads, DeltaInputs, DeltaPass, DeltaState, DeltaWeights
+from specguide.kernels import (
+    DeltaHeads,
+    DeltaInputs,
+    DeltaPass,
+    DeltaState,
+    DeltaWeights,
+    OpenTokens,
+)
 
 Heads = Callable[[DeltaInputs, DeltaWeights, DeltaState, DeltaPass], DeltaHeads]
 Rule = Callable[[DeltaHeads, DeltaState, DeltaPass], Tensor]
@@ -25,6 +32,7 @@ class DeltaSizes:
     value_dim: int = 24
     window: int = 4
     places: int = 4
+    rounds: int = 4
     slots: int = 5
 
     @property
@@ -61,7 +69,7 @@ class DeltaSizes:
 
     def state(self, dtype: torch.dtype) -> DeltaState:
         """A state that no pass has written: NaN."""
-        kept = 2, self.slots, self.places
+        opened = self.slots, self.rounds * self.places
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.full(shape, torch.nan, dtype=dtype)
@@ -69,10 +77,10 @@ class DeltaSizes:
         return DeltaState(
             empty(self.slots, self.heads, self.key_dim, self.value_dim),
             empty(2, self.slots, self.window - 1, self.channels, dtype=dtype),
-            empty(*kept, self.channels, dtype=dtype),
-            empty(*kept, self.groups, self.key_dim, dtype=dtype),
-            empty(*kept, self.heads, self.value_dim),
-            empty(*kept, self.heads),
+            empty(2, self.slots, self.places, self.channels, dtype=dtype),
+            empty(*opened, self.groups, self.key_dim, dtype=dtype),
+            empty(*opened, self.heads, self.value_dim),
+            empty(*opened, self.heads),
         )
 
 
@@ -87,14 +95,17 @@ class PassCase(NamedTuple):
 
 @dataclass
 class _Slot:
-    """A sequence: its slot, the rows of its tokens, how many of these were passed, and the places
-    of the open ones that are settled next."""
+    """A sequence: its slot, the rows of its tokens, how many of these were passed, those of the
+    last pass that were accepted, the places of the others that are open, the pass's number among
+    those with places of their own, and the number of passes since the matrix was stored."""
 
     slot: int
     rows: range
     passed: int = 0
-    places: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
     turn: int = 0
+    age: int = 0
     has_begun: bool = False
 
 
@@ -126,17 +137,19 @@ class DeltaSequences:
         lens = [len(slot.rows) for slot in self._slots]
         slots = [_Slot(slot.slot, slot.rows) for slot in self._slots]
         rows = [list(slot.rows) for slot in slots]
-        return self._case(slots, rows, 1, max(lens))
+        return self._case(slots, rows, 1, max(lens), stores=[True] * len(slots))
 
     def prompts(self, lens: Sequence[int], *, num_open: int = 1, padding: int = 0) -> PassCase:
         """The next tokens of each sequence; the last one stays open. padding: rows behind all."""
         slots, rows = self._slots, []
         for slot, num in zip(slots, lens, strict=True):
             rows.append([slot.rows[slot.passed + step] for step in range(num)])
-        case = self._case(slots, rows, num_open, max(*lens, 1), padding=padding)
+        case = self._case(
+            slots, rows, num_open, max(*lens, 1), padding=padding, stores=[True] * len(slots)
+        )
         for slot, num in zip(slots, lens, strict=True):
             if num:
-                self._pass(slot, num, list(range(min(num, num_open))))
+                self._pass(slot, num, list(range(min(num, num_open))), True)
         return case
 
     def nodes(
@@ -148,9 +161,10 @@ class DeltaSequences:
         accepted = [*num_accepted, *[0] * unused]
         for slot, kept in zip(slots, accepted, strict=True):
             rows.append([slot.rows[slot.passed + at] if at < kept else -1 for at in range(num)])
-        case = self._case(slots, rows, num, num, padding=padding)
-        for slot, kept in zip(self._slots, num_accepted, strict=True):
-            self._pass(slot, kept, list(range(kept)))
+        stores = self._stores(len(slots))
+        case = self._case(slots, rows, num, num, padding=padding, stores=stores)
+        for slot, kept, is_stored in zip(self._slots, num_accepted, stores, strict=False):
+            self._pass(slot, kept, list(range(kept)), is_stored)
         return case
 
     def tree(self, tree: DraftTree, nodes: Sequence[Sequence[int]]) -> PassCase:
@@ -161,14 +175,29 @@ class DeltaSequences:
             for step, node in enumerate(path):
                 own[node] = slot.rows[slot.passed + step]
             rows.append(own)
-        case = self._case(self._slots, rows, tree.num_nodes, tree.num_nodes, tree=tree)
-        for slot, path in zip(self._slots, nodes, strict=True):
-            self._pass(slot, len(path), list(path))
+        num, stores = tree.num_nodes, self._stores(len(nodes))
+        case = self._case(self._slots, rows, num, num, tree=tree, stores=stores)
+        for slot, path, is_stored in zip(self._slots, nodes, stores, strict=True):
+            self._pass(slot, len(path), list(path), is_stored)
         return case
 
-    def _pass(self, slot: _Slot, num: int, places: list[int]) -> None:
+    def _stores(self, num: int) -> list[bool]:
+        """Which sequences store their matrix: the last pass that may, or an earlier one."""
+        drawn = torch.rand(num, generator=self.random).tolist()
+        ages = [slot.age for slot in self._slots] + [0] * num
+        most = self.sizes.rounds - 1
+        return [age >= most or number < 0.2 for number, age in zip(drawn, ages, strict=False)]
+
+    def _pass(self, slot: _Slot, num: int, places: list[int], stores: bool) -> None:
+        slot.kept = [] if stores or not slot.has_begun else self._open(slot)
+        slot.age = 1 if stores or not slot.has_begun else slot.age + 1
+        slot.turn = (slot.turn + 1) % self.sizes.rounds
         slot.passed += num
-        slot.places, slot.turn, slot.has_begun = places, 1 - slot.turn, True
+        slot.accepted, slot.has_begun = places, True
+
+    def _open(self, slot: _Slot) -> list[int]:
+        """The places of all open tokens that were accepted."""
+        return slot.kept + [slot.turn * self.sizes.places + place for place in slot.accepted]
 
     def _case(
         self,
@@ -177,6 +206,7 @@ class DeltaSequences:
         num_open: int,
         max_len: int,
         *,
+        stores: Sequence[bool],
         padding: int = 0,
         tree: DraftTree | None = None,
     ) -> PassCase:
@@ -186,23 +216,32 @@ class DeltaSequences:
             (flat >= 0)[:, None], self._product[flat.clamp(min=0)], drawn.to(self.dtype)
         )
         lens = torch.tensor([0] + [len(own) for own in rows])
-        settled = torch.zeros(len(slots), self.sizes.places, dtype=torch.int32)
-        for at, slot in enumerate(slots):
-            settled[at, : len(slot.places)] = torch.tensor(slot.places, dtype=torch.int32)
+        num_places, turns = self.sizes.places, [slot.turn for slot in slots]
+        behind = [(turn + 1) % self.sizes.rounds * num_places for turn in turns]
+        begins = [not slot.has_begun for slot in slots]
+        most = (self.sizes.rounds - 1) * num_places
         paths = (None, None) if tree is None else tree_paths(tree, len(slots), self.sizes.window)
         own = DeltaPass(
             torch.tensor([slot.slot for slot in slots]),
             lens.cumsum(0).int(),
-            torch.tensor([slot.turn for slot in slots]),
-            torch.tensor(
-                [len(slot.places) if slot.has_begun else -1 for slot in slots], dtype=torch.int32
-            ),
-            settled,
+            torch.tensor(turns) % 2,
+            _open_tokens([slot.accepted for slot in slots], begins, num_places),
+            _open_tokens([self._open(slot) for slot in slots], begins, most),
+            torch.tensor(behind),
+            torch.tensor(stores) | torch.tensor(begins),
             num_open,
             max_len,
             *paths,
         )
         return PassCase(self.sizes.split(product), own, flat)
+
+
+def _open_tokens(lists: Sequence[list[int]], begins: Sequence[bool], most: int) -> OpenTokens:
+    nums = [-1 if begin else len(own) for own, begin in zip(lists, begins, strict=True)]
+    padded = [own + [0] * (most - len(own)) for own in lists]
+    return OpenTokens(
+        torch.tensor(nums, dtype=torch.int32), torch.tensor(padded, dtype=torch.int32)
+    )
 
 
 def tree_paths(tree: DraftTree, num: int, window: int) -> tuple[Tensor, Tensor]:

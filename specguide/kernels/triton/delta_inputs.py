@@ -48,9 +48,10 @@ def _heads_kernel(
     heads,
     slots,
     bounds,
+    opened,
     turns,
-    num_settled,
-    settled,
+    num_accepted,
+    accepted,
     before,
     num_sequences,
     sizes,
@@ -69,15 +70,18 @@ def _heads_kernel(
         index, tile = tile_at(bounds, num_sequences, index, TILE, BLOCK_SEQUENCES)
         if index >= num_sequences:
             return
-    own = sequence_at(slots, bounds, turns, num_settled, index)
+    own = sequence_at(slots, bounds, opened, num_accepted, index)
     if (own.slot < 0) | (own.length <= 0):
         return
     head = tl.program_id(1)
     token, dim = tile * TILE + tl.arange(0, TILE), tl.arange(0, BLOCK_DIM)
-    line, channel = line_of(inputs, strides, state, settled, own, index, head, sizes)
+    turn = tl.load(turns + index)
+    line, channel = line_of(inputs, strides, state, accepted, own, turn, index, head, sizes)
     convolution = weights.convolution + channel * sizes.window
     values, last = convolved(line, convolution, before, token, own, index, dim, sizes)
-    store_inputs(line, last, state, channel, own, token, tile, dim, sizes, NUM_OPEN, BLOCK_BEFORE)
+    store_inputs(
+        line, last, state, channel, own, turn, token, tile, dim, sizes, NUM_OPEN, BLOCK_BEFORE
+    )
     if head < 2 * sizes.groups:
         store_key_heads(values, heads, state, own, token, head, dim, sizes, NUM_OPEN)
     else:
@@ -110,9 +114,9 @@ def delta_heads(
         heads,
         own.slots,
         own.bounds,
+        own.opened,
         own.turns,
-        own.num_settled,
-        own.settled,
+        *own.accepted,
         own.before,
         len(own.slots),
         _sizes(inputs, state, own),
@@ -144,7 +148,8 @@ def _sizes(inputs: DeltaInputs, state: DeltaState, own: DeltaPass) -> InputSizes
     _, num_slots, num_before, channels = state.inputs.shape
     sizes = (
         *(groups, each, inputs.key.shape[2], value_dim, num_before + 1, channels),
-        *(state.open_keys.shape[2], num_slots, own.settled.stride(0)),
+        *(state.open_inputs.shape[2], state.open_keys.shape[1], num_slots),
+        own.accepted.places.stride(0),
         0 if own.before is None else own.before.stride(0),
     )
     return InputSizes(*map(tl.constexpr, sizes))

@@ -16,8 +16,8 @@ _EPS = tl.constexpr(NORM_EPS)
 
 class InputSizes(NamedTuple):
     """Constants: groups, value heads in each, dimensions, tokens that the convolution reads,
-    channels, open tokens in the state, slots, and strides between sequences of the places that are
-    settled and of those before each token."""
+    channels, open tokens of a pass, places of open tokens, slots, and strides between sequences of
+    the places that were accepted and of those before each token."""
 
     groups: Any
     heads: Any
@@ -25,9 +25,10 @@ class InputSizes(NamedTuple):
     value_dim: Any
     window: Any
     channels: Any
+    most_open: Any
     places: Any
     slots: Any
-    settled_stride: Any
+    accepted_stride: Any
     before_stride: Any
 
 
@@ -48,21 +49,21 @@ class InputStrides(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """Pointers to one head's inputs of one sequence: to its tokens, a stride apart, to the last
-    settled ones, to the open ones, and to the places of the open ones that are settled now; their
+    """Pointers to one head's inputs of one sequence: to its tokens, a stride apart, to those before
+    the last pass's open ones, to these, and to the places of the ones that were accepted; their
     number; and the head's number of channels."""
 
     tokens: Any
     stride: Any
     inputs: Any
     open_inputs: Any
-    settled: Any
-    num_settled: Any
+    accepted: Any
+    num_accepted: Any
     dim: Any
 
 
 @triton.jit
-def line_of(inputs, strides, state, settled, own, index, head, sizes):
+def line_of(inputs, strides, state, accepted, own, turn, index, head, sizes):
     """A head's line, and the first of its channels. Heads are those of queries, then of keys, then
     of values."""
     group = tl.where(head < sizes.groups, head, head - sizes.groups)
@@ -75,14 +76,14 @@ def line_of(inputs, strides, state, settled, own, index, head, sizes):
     stride = tl.where(head < sizes.groups, strides.query, stride)
     value_channel = 2 * sizes.groups * sizes.key_dim + of_value * sizes.value_dim
     channel = tl.where(of_value < 0, head * sizes.key_dim, value_channel)
-    read = own.turn * sizes.slots + own.slot
+    read = turn * sizes.slots + own.slot
     line = _Line(
         tokens + own.start * stride,
         stride,
         state.inputs + read * (sizes.window - 1) * sizes.channels + channel,
-        state.open_inputs + read * sizes.places * sizes.channels + channel,
-        settled + index * sizes.settled_stride,
-        own.num_settled,
+        state.open_inputs + read * sizes.most_open * sizes.channels + channel,
+        accepted + index * sizes.accepted_stride,
+        own.num_before,
         tl.where(of_value < 0, sizes.key_dim, sizes.value_dim),
     )
     return line, channel
@@ -92,15 +93,15 @@ def line_of(inputs, strides, state, settled, own, index, head, sizes):
 def _load_inputs(line, place, dim, exists, sizes):
     """A head's inputs at some places; the negative ones lie before the sequence's tokens."""
     is_own = place >= 0
-    past = place + line.num_settled + sizes.window - 1
+    past = place + line.num_accepted + sizes.window - 1
     opened = past - (sizes.window - 1)
     is_open = (place < 0) & (opened >= 0)
-    at = tl.load(line.settled + opened, mask=exists & is_open, other=0)
+    at = tl.load(line.accepted + opened, mask=exists & is_open, other=0)
     row = tl.where(
         is_open, line.open_inputs + at * sizes.channels, line.inputs + past * sizes.channels
     )
     row = tl.where(is_own, line.tokens + place.to(tl.int64) * line.stride, row)
-    exists = exists & (is_own | (line.num_settled >= 0))
+    exists = exists & (is_own | (line.num_accepted >= 0))
     mask = exists[:, None] & (dim < line.dim)[None, :]
     return tl.load(row[:, None] + dim[None, :], mask=mask, other=0)
 
@@ -130,15 +131,26 @@ def convolved(line, convolution, before, token, own, index, dim, sizes):
 
 @triton.jit
 def store_inputs(
-    line, last, state, channel, own, token, tile, dim, sizes, NUM_OPEN, BLOCK_BEFORE: tl.constexpr
+    line,
+    last,
+    state,
+    channel,
+    own,
+    turn,
+    token,
+    tile,
+    dim,
+    sizes,
+    NUM_OPEN,
+    BLOCK_BEFORE: tl.constexpr,
 ):
     """The other copy of the state's inputs: those of open tokens among some, and, by a sequence's
     first program, those of the last tokens before the open ones."""
     num_final = tl.maximum(own.length - NUM_OPEN, 0)
-    write = (1 - own.turn) * sizes.slots + own.slot
+    write = (1 - turn) * sizes.slots + own.slot
     is_channel = (dim < line.dim)[None, :]
     is_open = (token >= num_final) & (token < own.length)
-    sink = state.open_inputs + write * sizes.places * sizes.channels + channel
+    sink = state.open_inputs + write * sizes.most_open * sizes.channels + channel
     row = sink + (token - num_final) * sizes.channels
     tl.store(row[:, None] + dim[None, :], last, mask=is_open[:, None] & is_channel)
     if tile == 0:
@@ -192,8 +204,8 @@ def store_key_heads(values, heads, state, own, token, head, dim, sizes, NUM_OPEN
     row = ((own.start + token) * sizes.groups + group) * sizes.key_dim
     sink = tl.where(is_key, heads.key, heads.query) + row
     tl.store(sink[:, None] + dim[None, :], rounded, mask=exists[:, None] & is_dim)
-    opened = token - tl.maximum(own.length - NUM_OPEN, 0)
-    write = ((1 - own.turn) * sizes.slots + own.slot) * sizes.places
-    cell = state.open_keys + ((write + opened) * sizes.groups + group) * sizes.key_dim
-    is_open = is_key & (opened >= 0) & exists
+    step = token - tl.maximum(own.length - NUM_OPEN, 0)
+    place = own.slot * sizes.places + own.opened + step
+    cell = state.open_keys + (place * sizes.groups + group) * sizes.key_dim
+    is_open = is_key & (step >= 0) & exists
     tl.store(cell[:, None] + dim[None, :], rounded, mask=is_open[:, None] & is_dim)

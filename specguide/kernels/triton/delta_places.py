@@ -1,5 +1,5 @@
-"""Owns where a program of the delta rule's kernels finds its sequence: tokens, slot, and the copy
-of the state that it reads."""
+"""Owns where a program of the delta rule's kernels finds its sequence: tokens, slot, and the places
+of its open tokens."""
 
 # mypy: allow-untyped-defs
 
@@ -13,28 +13,31 @@ from torch import Tensor
 
 from specguide.kernels.delta_rule import DeltaPass
 
-UNALIGNED = ["slots", "bounds", "turns", "num_settled", "settled", "ancestors", "before"]
+UNALIGNED = [
+    *("slots", "bounds", "opened", "turns", "stores", "ancestors", "before"),
+    *("num_accepted", "accepted", "num_settled", "settled"),
+]
 """Arguments that may be parts of larger tensors, so their alignment must not matter."""
 
 
 class Sequence(NamedTuple):
-    """One sequence of a pass: its first row, how many tokens it has, its slot (-1: none), the copy
-    of the state that is read, and how many open tokens are settled (-1: it begins)."""
+    """One sequence of a pass: its first row, how many tokens it has, its slot (-1: none), the place
+    of its first open token, and how many open tokens it has from before (-1: it begins)."""
 
     start: Any
     length: Any
     slot: Any
-    turn: Any
-    num_settled: Any
+    opened: Any
+    num_before: Any
 
 
 @triton.jit
-def sequence_at(slots, bounds, turns, num_settled, index):
+def sequence_at(slots, bounds, opened, num_before, index):
     """A sequence by its number."""
     start = tl.load(bounds + index).to(tl.int64)
     length = (tl.load(bounds + index + 1) - start).to(tl.int32)
-    slot, turn = tl.load(slots + index), tl.load(turns + index)
-    return Sequence(start, length, slot, turn, tl.load(num_settled + index))
+    slot, place = tl.load(slots + index), tl.load(opened + index)
+    return Sequence(start, length, slot, place, tl.load(num_before + index))
 
 
 @triton.jit

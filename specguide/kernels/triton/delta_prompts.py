@@ -27,6 +27,7 @@ from specguide.kernels.triton.delta_places import (
 )
 from specguide.kernels.triton.delta_rule_kernels import (
     Sizes,
+    load_end,
     load_matrix,
     matrix_at,
     settle_many,
@@ -82,7 +83,7 @@ def _tiles_kernel(
     output,
     slots,
     bounds,
-    turns,
+    opened,
     num_settled,
     num_tokens,
     num_sequences,
@@ -101,7 +102,7 @@ def _tiles_kernel(
     index, tile = tile_at(bounds, num_sequences, tl.program_id(0), TILE, BLOCK_SEQUENCES)
     if index >= num_sequences:
         return
-    own = sequence_at(slots, bounds, turns, num_settled, index)
+    own = sequence_at(slots, bounds, opened, num_settled, index)
     place = tl.arange(0, TILE)
     first = own.length - (tl.cdiv(own.length, TILE) - tile) * TILE
     token = first + place
@@ -167,7 +168,7 @@ def _scan_kernel(
     output,
     slots,
     bounds,
-    turns,
+    opened,
     num_settled,
     settled,
     sizes,
@@ -182,16 +183,17 @@ def _scan_kernel(
     index = tl.program_id(1)
     num_columns = (sizes.value_dim + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS
     head, part = tl.program_id(0) // num_columns, tl.program_id(0) % num_columns
-    own = sequence_at(slots, bounds, turns, num_settled, index)
+    own = sequence_at(slots, bounds, opened, num_settled, index)
     if (own.slot < 0) | (own.length <= 0):
         return
     row_dim = tl.arange(0, BLOCK_KEY)
     column = part * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     is_column = (column < sizes.value_dim)[None, :]
     matrix = load_matrix(state, own, head, row_dim, column, sizes)
-    matrix = settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes)
+    end = load_end(state, settled, own, index, head, sizes)
+    matrix = settle_many(matrix, state, settled, own, end, index, head, row_dim, column, sizes)
     num_final = tl.maximum(own.length - NUM_OPEN, 0)
-    write = ((1 - own.turn) * sizes.slots + own.slot) * sizes.places
+    write = own.slot * sizes.places + own.opened
     num = tl.cdiv(own.length, TILE)
     for tile in range(num):
         token = own.length - (num - tile) * TILE + tl.arange(0, TILE)
@@ -224,9 +226,8 @@ def run_prompts(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: Te
         output,
         own.slots,
         own.bounds,
-        own.turns,
-        own.num_settled,
-        own.settled,
+        own.opened,
+        *own.settled,
         sizes,
         NUM_OPEN=own.num_open,
         TILE=_TILE,
@@ -251,8 +252,8 @@ def _launch_tiles(heads: DeltaHeads, own: DeltaPass, sizes: Sizes, output: Tenso
         output,
         own.slots,
         own.bounds,
-        own.turns,
-        own.num_settled,
+        own.opened,
+        own.settled.num,
         num_tokens,
         len(own.slots),
         sizes,

@@ -22,6 +22,7 @@ from specguide.kernels.triton.delta_places import (
 from specguide.kernels.triton.delta_prompts import MOST_OPEN, run_prompts
 from specguide.kernels.triton.delta_rule_kernels import (
     appended,
+    load_end,
     load_few,
     load_matrix,
     matrix_at,
@@ -42,7 +43,7 @@ _MOST_NODES = 128
 _NUM_COLUMNS, _NUM_WARPS = 32, 4
 """Columns of a matrix that one program holds, and its warps."""
 
-_FEW_COLUMNS, _FEW_WARPS = 16, 1
+_FEW_COLUMNS, _FEW_WARPS = 32, 1
 """The same where no tensor cores are used: sums within one warp take no barriers, and the kernel
 waits for memory most of the time, so many programs must be under way."""
 
@@ -189,7 +190,7 @@ def _store_nodes(
     mask = (node < own.length)[:, None] & (column < sizes.value_dim)[None, :]
     row = ((own.start + node) * sizes.heads + head) * sizes.value_dim
     tl.store(output + row[:, None] + column[None, :], result, mask=mask)
-    write = ((1 - own.turn) * sizes.slots + own.slot) * sizes.places + node
+    write = own.slot * sizes.places + own.opened + node
     row = (write * sizes.heads + head) * sizes.value_dim
     tl.store(state.open_changes + row[:, None] + column[None, :], change, mask=mask)
     sink = state.open_decays + write * sizes.heads + head
@@ -206,9 +207,10 @@ def _nodes_kernel(
     output,
     slots,
     bounds,
-    turns,
+    opened,
     num_settled,
     settled,
+    stores,
     ancestors,
     num_tokens,
     num_sequences,
@@ -228,7 +230,7 @@ def _nodes_kernel(
     head, tile = tl.program_id(0) // num_tiles, tl.program_id(0) % num_tiles
     row_dim = tl.arange(0, BLOCK_KEY)
     column = tile * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
-    own = sequence_at(slots, bounds, turns, num_settled, index)
+    own = sequence_at(slots, bounds, opened, num_settled, index)
     behind = own.start + own.length
     if index == num_sequences - 1:
         store_zeros(output, behind, num_tokens, BLOCK, head, column, sizes, BLOCK)
@@ -236,19 +238,21 @@ def _nodes_kernel(
         store_zeros(output, own.start, behind, BLOCK, head, column, sizes, BLOCK)
         return
     matrix = load_matrix(state, own, head, row_dim, column, sizes)
+    end = load_end(state, settled, own, index, head, sizes)
+    is_stored = tl.load(stores + index) != 0
     nodes = _load_nodes(heads, ancestors, own, index, head, row_dim, column, sizes, FEW, BLOCK)
     if SETTLES_FEW:
         few = load_few(state, settled, own, index, head, row_dim, column, sizes)
     system = _system_of(nodes, FEW, BLOCK)
     if SETTLES_FEW:
-        matrix = settle_few(matrix, few, sizes)
+        matrix = settle_few(matrix, few, end, sizes)
     else:
-        matrix = settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes)
-    if own.num_settled != 0:
+        matrix = settle_many(matrix, state, settled, own, end, index, head, row_dim, column, sizes)
+    if is_stored & (own.num_before != 0):
         mask = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
         tl.store(matrix_at(state, own, head, row_dim, column, sizes), matrix, mask=mask)
     result, change = _run_nodes(nodes, system, matrix, FEW, BLOCK)
-    decays = system.decays
+    decays = system.decays + tl.where(is_stored, 0.0, end)
     _store_nodes(result, change, decays, state, output, own, head, tile, column, sizes, BLOCK)
 
 
@@ -273,7 +277,7 @@ def delta_rule(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Tensor:
 def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: Tensor) -> None:
     num_tokens, num_heads, value_dim = heads.value.shape
     key_dim = heads.key.shape[2]
-    few, settles_few = own.max_len <= _FEW, own.settled.shape[1] <= _FEW_SETTLED
+    few, settles_few = own.max_len <= _FEW, own.settled.places.shape[1] <= _FEW_SETTLED
     most, num_warps = _NUM_COLUMNS, _NUM_WARPS
     if few and settles_few:
         most, num_warps = _FEW_COLUMNS, _FEW_WARPS
@@ -285,9 +289,9 @@ def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: 
         output,
         own.slots,
         own.bounds,
-        own.turns,
-        own.num_settled,
-        own.settled,
+        own.opened,
+        *own.settled,
+        own.stores.view(torch.uint8),
         None if own.ancestors is None else own.ancestors.view(torch.uint8),
         num_tokens,
         len(own.slots),

@@ -16,16 +16,15 @@ _BLOCK = tl.constexpr(16)
 
 
 class Sizes(NamedTuple):
-    """Constants: key heads, value heads, dimensions, open tokens in the state, slots; of the places
-    of tokens to settle, how many a sequence may have, and the stride between sequences; and the
-    strides of `ancestors` between sequences and tokens."""
+    """Constants: key heads, value heads, dimensions, places of open tokens; of those of tokens to
+    settle, how many a sequence may have, and the stride between sequences; and the strides of
+    `ancestors` between sequences and tokens."""
 
     groups: Any
     heads: Any
     key_dim: Any
     value_dim: Any
     places: Any
-    slots: Any
     settled: Any
     settled_stride: Any
     ancestors_stride: Any
@@ -34,12 +33,11 @@ class Sizes(NamedTuple):
 
 class Settled(NamedTuple):
     """Of a few tokens that are settled: the key, the decay of the path, and some columns of the
-    change of each; and the decay of the whole path."""
+    change of each."""
 
     keys: Any
     decays: Any
     changes: Any
-    end: Any
 
 
 @triton.jit
@@ -53,7 +51,16 @@ def load_matrix(state, own, head, row_dim, column, sizes):
     """Some columns of a head's matrix, float32; zeros where a sequence begins."""
     exists = (row_dim < sizes.key_dim)[:, None] & (column < sizes.value_dim)[None, :]
     at = matrix_at(state, own, head, row_dim, column, sizes)
-    return tl.load(at, mask=exists & (own.num_settled >= 0), other=0)
+    return tl.load(at, mask=exists & (own.num_before >= 0), other=0)
+
+
+@triton.jit
+def load_end(state, settled, own, index, head, sizes):
+    """The decay of the whole path of the tokens that are settled now."""
+    last = settled + index * sizes.settled_stride + own.num_before - 1
+    exists = own.num_before > 0
+    row = own.slot * sizes.places + tl.load(last, mask=exists, other=0)
+    return tl.load(state.open_decays + row * sizes.heads + head, mask=exists, other=0)
 
 
 @triton.jit
@@ -64,13 +71,10 @@ def load_few(state, settled, own, index, head, row_dim, column, sizes):
     """
     group = head // (sizes.heads // sizes.groups)
     places = settled + index * sizes.settled_stride
-    row = (own.turn * sizes.slots + own.slot) * sizes.places
-    decays = state.open_decays + head
-    last = tl.load(places + own.num_settled - 1, mask=own.num_settled > 0, other=0)
-    end = tl.load(decays + (row + last) * sizes.heads, mask=own.num_settled > 0, other=0)
-    keys, ends, changes = (), (), ()
+    row = own.slot * sizes.places
+    keys, decays, changes = (), (), ()
     for step in tl.static_range(sizes.settled):
-        exists = step < own.num_settled
+        exists = step < own.num_before
         place = row + tl.load(places + step, mask=exists, other=0)
         key = state.open_keys + (place * sizes.groups + group) * sizes.key_dim + row_dim
         change = state.open_changes + (place * sizes.heads + head) * sizes.value_dim + column
@@ -78,35 +82,35 @@ def load_few(state, settled, own, index, head, row_dim, column, sizes):
         changes = appended(
             changes, tl.load(change, mask=exists & (column < sizes.value_dim), other=0)
         )
-        ends = appended(ends, tl.load(decays + place * sizes.heads, mask=exists, other=0))
-    return Settled(keys, ends, changes, end)
+        decay = state.open_decays + place * sizes.heads + head
+        decays = appended(decays, tl.load(decay, mask=exists, other=0))
+    return Settled(keys, decays, changes)
 
 
 @triton.jit
-def settle_few(matrix, few, sizes):
-    """A matrix behind the tokens that `load_few` has loaded."""
-    matrix *= tl.exp(few.end)
+def settle_few(matrix, few, end, sizes):
+    """A matrix behind the tokens that `load_few` has loaded. end: see `load_end`"""
+    matrix *= tl.exp(end)
     for step in tl.static_range(sizes.settled):
-        weight = tl.exp(tl.minimum(few.end - few.decays[step], 0.0))
+        weight = tl.exp(tl.minimum(end - few.decays[step], 0.0))
         key = few.keys[step].to(tl.float32)
         matrix += key[:, None] * (few.changes[step] * weight)[None, :]
     return matrix
 
 
 @triton.jit
-def settle_many(matrix, state, settled, own, index, head, row_dim, column, sizes):
-    """A matrix behind the tokens that are settled now, however many there are."""
-    if own.num_settled > 0:
+def settle_many(matrix, state, settled, own, end, index, head, row_dim, column, sizes):
+    """A matrix behind the tokens that are settled now, however many there are. end: see
+    `load_end`"""
+    if own.num_before > 0:
         group = head // (sizes.heads // sizes.groups)
         is_row, is_column = row_dim < sizes.key_dim, column < sizes.value_dim
         places = settled + index * sizes.settled_stride
-        row = (own.turn * sizes.slots + own.slot) * sizes.places
-        last = row + tl.load(places + own.num_settled - 1)
-        end = tl.load(state.open_decays + last * sizes.heads + head)
+        row = own.slot * sizes.places
         matrix *= tl.exp(end)
-        for first in range(0, own.num_settled, _BLOCK):
+        for first in range(0, own.num_before, _BLOCK):
             step = first + tl.arange(0, _BLOCK)
-            exists = step < own.num_settled
+            exists = step < own.num_before
             place = row + tl.load(places + step, mask=exists, other=0)
             decay = tl.load(state.open_decays + place * sizes.heads + head, mask=exists, other=0)
             key = ((place * sizes.groups + group) * sizes.key_dim)[None, :] + row_dim[:, None]
@@ -196,10 +200,11 @@ def unit_inverse(lower, SIZE: tl.constexpr):
 
 def sizes_of(heads: DeltaHeads, state: DeltaState, own: DeltaPass) -> Sizes:
     _, num_heads, value_dim = heads.value.shape
-    _, num_slots, num_places, groups, key_dim = state.open_keys.shape
+    _, num_places, groups, key_dim = state.open_keys.shape
+    settled = own.settled.places
     sizes = (
-        *(groups, num_heads, key_dim, value_dim, num_places, num_slots),
-        *(own.settled.shape[1], own.settled.stride(0)),
+        *(groups, num_heads, key_dim, value_dim, num_places),
+        *(settled.shape[1], settled.stride(0)),
         *((0, 0) if own.ancestors is None else own.ancestors.stride()[:2]),
     )
     return Sizes(*map(tl.constexpr, sizes))
