@@ -44,8 +44,10 @@ _NUM_COLUMNS, _NUM_WARPS = 32, 4
 """Columns of a matrix that one program holds, and its warps."""
 
 _FEW_COLUMNS, _FEW_WARPS = 32, 1
-"""The same where no tensor cores are used: sums within one warp take no barriers, and the kernel
-waits for memory most of the time, so many programs must be under way."""
+"""The same where no tensor cores are used: sums within one warp take no barriers."""
+
+_SPARSE_COLUMNS = 16
+"""Columns where there are few sequences for their nodes: more programs wait for memory at once."""
 
 
 class _Nodes(NamedTuple):
@@ -280,7 +282,8 @@ def _launch_nodes(heads: DeltaHeads, state: DeltaState, own: DeltaPass, output: 
     few, settles_few = own.max_len <= _FEW, own.settled.places.shape[1] <= _FEW_SETTLED
     most, num_warps = _NUM_COLUMNS, _NUM_WARPS
     if few and settles_few:
-        most, num_warps = _FEW_COLUMNS, _FEW_WARPS
+        is_sparse = len(own.slots) < 8 * own.max_len
+        most, num_warps = _SPARSE_COLUMNS if is_sparse else _FEW_COLUMNS, _FEW_WARPS
     block = triton.next_power_of_2(own.max_len)
     columns = max(16, min(most, triton.next_power_of_2(value_dim)))
     _nodes_kernel[(num_heads * triton.cdiv(value_dim, columns), len(own.slots))](
