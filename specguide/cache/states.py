@@ -112,6 +112,7 @@ class SlotStates:
             tensor.untyped_storage().resize_(0)
 
     def _begin(self, context: ForwardContext) -> DeltaPass:
+        """How some tokens meet the states, which from then on are those behind them."""
         rows, bounds = context.states, context.query_start_loc
         assert rows is not None, "a model with states needs the slots of its tokens"
         lens = bounds.diff()
@@ -122,12 +123,10 @@ class SlotStates:
         accepted = OpenTokens(torch.where(begins, -1, num).int(), self.paths[index])
         settled = self._with_kept(index, accepted)
         turns = self.turns[index]
-        stores = begins | (slots < 0) | (self.ages[index] >= self._num_rounds - 1)
-        num_open = rows.num_open
-        if num_open is None:
-            num_open = context.max_query_len
-        else:
-            stores = torch.ones_like(stores)
+        is_prompt = rows.num_open is not None
+        num_open = context.max_query_len if rows.num_open is None else rows.num_open
+        is_last = self.ages[index] >= self._num_rounds - 1
+        stores = begins | (slots < 0) | is_last | is_prompt
         behind = (turns + 1) % self._num_rounds
         self.lengths[index] = rows.starts + (lens - num_open).clamp(min=0)
         self.turns[index] = behind
