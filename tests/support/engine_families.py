@@ -41,6 +41,7 @@ from random_models import (
     QWEN2,
     QWEN3,
     QWEN3_5,
+    QWEN3_5_MOE,
     QWEN3_MOE,
     QWEN3_NEXT,
     SMOLLM3,
@@ -178,6 +179,10 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     ),
     "qwen3.5": (*QWEN3_5, {**_LINEAR, **LINEAR_SETTINGS, **_WIDE}),
     "qwen3-next": (*QWEN3_NEXT, {**_LINEAR, **LINEAR_EXPERTS, **EXPERTS, **_WIDE}),
+    "qwen3.5-moe": (
+        *QWEN3_5_MOE,
+        {**_LINEAR, **LINEAR_EXPERTS, **EXPERTS, "initializer_range": 0.5},
+    ),
     "olmoe": (*OLMOE, {"pad_token_id": None, "num_experts": 6, "num_experts_per_tok": 2}),
     "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
     "glm4-moe": (*GLM4_MOE, {**GLM4_MOE_SETTINGS, "head_dim": 16}),

@@ -4,6 +4,7 @@ models that they stand for."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,11 +18,14 @@ from random_models import (
     GLM4_MOE,
     GLM4_MOE_LITE,
     LATENT_IN_GROUPS,
+    LINEAR_SETTINGS,
     MINIMAX_M2,
     MIXTRAL,
     NO_PAD,
     OLMOE,
+    QWEN3_5_MOE,
     QWEN3_MOE,
+    QWEN3_NEXT,
 )
 from safetensors.torch import save_file
 from torch import Tensor
@@ -63,6 +67,7 @@ class Format:
     config:     what config.json says
     pack:       the stored tensors of a map, by the last part of their names
     group_size: 0: whole rows
+    kept:       a pattern of the names of maps that stay as they are
     """
 
     config: dict[str, Any]
@@ -71,6 +76,7 @@ class Format:
     is_symmetric: bool = False
     is_ordered: bool = False
     dropped: tuple[str, ...] = field(default=())
+    kept: str = "$"
 
 
 def words_of(numbers: Tensor, places: tuple[int, ...] = tuple(range(8))) -> Tensor:
@@ -167,12 +173,23 @@ FORMATS: dict[str, Format] = {
 }
 
 
+_KEPT = r".*(mlp\.gate|moe\.gate|linear_attn.*|shared_expert_gate)$"
 _ROUTERS = {
-    "awq": {"modules_to_not_convert": ["mlp.gate", "moe.gate"]},
-    "gptq": {"dynamic": {r"-:.*(mlp|moe)\.gate$": {}}},
-    "compressed-tensors": {"ignore": ["lm_head", r"re:.*(mlp|moe)\.gate$"]},
+    "awq": {"modules_to_not_convert": ["mlp.gate", "moe.gate", "linear_attn", "expert_gate"]},
+    "gptq": {"dynamic": {f"-:{_KEPT}": {}}},
+    "compressed-tensors": {"ignore": ["lm_head", f"re:{_KEPT}"]},
 }
 _FOUR = {"n_routed_experts": 4, "moe_intermediate_size": 96, "first_k_dense_replace": 0}
+_BESIDE_LINEAR = {
+    **LINEAR_SETTINGS,
+    "head_dim": 32,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "layer_types": ["linear_attention", "full_attention"],
+    "num_experts": 4,
+    "moe_intermediate_size": 96,
+    "shared_expert_intermediate_size": 64,
+}
 MIXTURES: dict[str, tuple[Any, dict[str, Any]]] = {
     "qwen3-moe": (QWEN3_MOE, {"num_experts": 4, "moe_intermediate_size": 96}),
     "mixtral": (MIXTRAL, {"num_local_experts": 4, "intermediate_size": 96}),
@@ -185,17 +202,19 @@ MIXTURES: dict[str, tuple[Any, dict[str, Any]]] = {
     "deepseek2": (DEEPSEEK2, {**LATENT_IN_GROUPS, **_FOUR, "n_shared_experts": 1}),
     "deepseek3": (DEEPSEEK3, {**LATENT_IN_GROUPS, **_FOUR}),
     "minimax-m2": (MINIMAX_M2, {**NO_PAD, "num_local_experts": 4, "intermediate_size": 96}),
+    "qwen3-next": (QWEN3_NEXT, _BESIDE_LINEAR),
+    "qwen3.5-moe": (QWEN3_5_MOE, _BESIDE_LINEAR),
 }
 
 
 def save_mixture(folder: Path, name: str, num_chosen: int = 2, mixture: str = "qwen3-moe") -> None:
-    """A mixture of 4 experts in a format; its routers stay as they are."""
+    """A mixture of 4 experts in a format; its routers and linear attention stay as they are."""
     form = FORMATS[name]
     config = form.config | _ROUTERS[form.config["quant_method"]]
     (config_class, model_class), sizes = MIXTURES[mixture]
     torch.manual_seed(1)
     model = model_class(config_class(**{**SETTINGS, **sizes, "num_experts_per_tok": num_chosen}))
-    save(folder, replace(form, config=config), model=model)
+    save(folder, replace(form, config=config, kept=_KEPT), model=model)
 
 
 def rounded(weight: Tensor, form: Format, order: Tensor) -> Rounded:
@@ -222,8 +241,11 @@ def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | Non
     weights = tiny.save_exact(folder / "exact", SETTINGS, seed, model)
     tiny.save_tokenizer(folder)
     exact = dict(weights)
-    for name in [name for name in weights if is_converted(name)]:
-        weight, stem = weights.pop(name), name.removesuffix("weight")
+    for name in filter(is_converted, exact):
+        stem = name.removesuffix("weight")
+        if re.match(form.kept, stem.removesuffix(".")):
+            continue
+        weight = weights.pop(name)
         it = rounded(weight, form, _order(name, weight.shape[1], form))
         exact[name] = it.exact()
         tensors = {key: value for key, value in form.pack(it).items() if key not in form.dropped}

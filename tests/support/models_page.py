@@ -37,8 +37,8 @@ _EXPERTS = {
     "MixtralForCausalLM": (TESTED, TESTED),
     "OlmoeForCausalLM": (TESTED, TESTED),
     "Qwen3MoeForCausalLM": (TESTED, TESTED),
-    "Qwen3NextForCausalLM": (TESTED, PLANNED),
-    "Qwen3_5MoeForCausalLM": (TESTED, PLANNED),
+    "Qwen3NextForCausalLM": (TESTED, TESTED),
+    "Qwen3_5MoeForCausalLM": (TESTED, TESTED),
 }
 """What families of experts read in fp8 and 4 bits, see test_expert_checkpoints.py and
 test_int4_formats.py."""
