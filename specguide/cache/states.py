@@ -89,16 +89,18 @@ class SlotStates:
     def copy(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy states from row to row: source and target of each; no row is both. At most one token
         of each source may be open, as behind a chunk of a prompt."""
-        source, target = on_device(copies, self.lengths.device).T
-        memory, place = self.memory, self.turns[source] * self._num_open
-        memory.matrices[:, target] = memory.matrices[:, source]
-        for tensor in (memory.inputs, memory.open_inputs[:, :, :, :1]):
-            tensor[:, :, target] = tensor[:, :, source]
-        for tensor in memory[3:]:
-            tensor[:, target, place] = tensor[:, source, place]
+        memory = self.memory
+        for source, target in copies:  # one by one: many at once would be held twice
+            memory.matrices[:, target] = memory.matrices[:, source]
+            memory.inputs[:, :, target] = memory.inputs[:, :, source]
+            memory.open_inputs[:, :, target, 0] = memory.open_inputs[:, :, source, 0]
+        sources, targets = on_device(copies, self.lengths.device).T
+        places = self.turns[sources] * self._num_open
+        for tensor in (memory.open_keys, memory.open_changes, memory.open_decays):
+            tensor[:, targets, places] = tensor[:, sources, places]
         for tensor in (self.lengths, self.turns, self.ages, self.kept.num):
-            tensor[target] = tensor[source]
-        self.paths[target] = self._chain
+            tensor[targets] = tensor[sources]
+        self.paths[targets] = self._chain
 
     def accept(self, slots: Tensor, nodes: Tensor) -> None:
         """Tell which nodes of draft trees were accepted. slots: int64 [B]; nodes: int64 [B, D], the
