@@ -249,8 +249,7 @@ class Attention:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        parts = self.qkv, self.out, self.qk_norm, self.sinks, self.cache_scales
-        return merged(*(part for part in parts if part is not None))
+        return merged(self.qkv, self.out, self.qk_norm, self.sinks, self.cache_scales)
 
 
 def kv_heads_of_rank(num_kv_heads: int, ranks: Ranks) -> int:

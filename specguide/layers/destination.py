@@ -75,6 +75,7 @@ class HasDestinations(Protocol):
         """Where each tensor of a checkpoint goes, by its full name."""
 
 
-def merged(*parts: HasDestinations) -> dict[str, Destination]:
-    """The destinations of all parts."""
-    return {name: it for part in parts for name, it in part.destinations().items()}
+def merged(*parts: HasDestinations | None) -> dict[str, Destination]:
+    """The destinations of all parts; None stands for a part that is not there."""
+    there = (part for part in parts if part is not None)
+    return {name: it for part in there for name, it in part.destinations().items()}

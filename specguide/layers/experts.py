@@ -238,7 +238,7 @@ class SharedExperts:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        return merged(*(part for part in (self.experts, self.shared, self.gate) if part))
+        return merged(self.experts, self.shared, self.gate)
 
 
 def _weights(

@@ -103,8 +103,7 @@ class Queries:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        parts = self.first, self.norm, self.second
-        return merged(*(part for part in parts if part is not None))
+        return merged(self.first, self.norm, self.second)
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,8 +119,8 @@ class Projection:
     def forward_gated(
         self,
         x: ProjectionInput,
-        activation: Activation = "silu",
-        wanted: InputFormat | None = None,
+        activation: Activation,
+        wanted: InputFormat | None,
     ) -> ProjectionInput:
         """The gated product: x [T, in_features] → activation(gate) · up [T, out_features / 2]. The
         first half of the output features is the gate. wanted: the format that the next projection
@@ -133,11 +133,6 @@ class Projection:
             return dict(self.stored)
         every = (_destinations(name, weights) for name, weights in self.maps.items())
         return {name: destination for its in every for name, destination in its.items()}
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of the weights, bytes."""
-        return sum(it.tensor.nbytes for it in self.destinations().values())
 
 
 def _of_maps(sections: Sequence[Section], sizes: Iterable[int]) -> list[list[Section]]:

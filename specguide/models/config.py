@@ -27,6 +27,7 @@ LARGEST = {
     "vocab_size": 2**26,
     "hidden_size": 2**22,
     "intermediate_size": 2**22,
+    "moe_intermediate_size": 2**22,
     "num_hidden_layers": 2**10,
     "num_attention_heads": 2**14,
     "num_key_value_heads": 2**14,
@@ -143,7 +144,7 @@ class ModelConfig:
             "hidden_size": size(fields, "hidden_size"),
             "num_layers": size(fields, "num_hidden_layers"),
             **_heads(fields, head_dim),
-            "norm": NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)),
+            "norm": norm_kind(fields),
             "tie_word_embeddings": flag(fields, "tie_word_embeddings"),
             "max_position_embeddings": max_positions,
             "quantization": read_quantization(fields),
@@ -216,6 +217,17 @@ class ModelConfig:
 def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
     """A size of the model that config.json states, at most LARGEST. Raises CheckpointError."""
     return positive_int(fields, name, default, at_most=LARGEST[name])
+
+
+def norm_kind(fields: Mapping[str, Any], eps: float = 1e-6, weight_offset: float = 0.0) -> NormKind:
+    """The kind of the norms. eps: if config.json states none. Raises CheckpointError."""
+    return NormKind(positive_number(fields, "rms_norm_eps", eps, at_most=1.0), weight_offset)
+
+
+def attention_biases(fields: Mapping[str, Any], default: bool = False) -> dict[str, bool]:
+    """The biases of an attention in which all maps have one or none. default: if config.json does
+    not say. Raises CheckpointError."""
+    return dict.fromkeys(("qkv_bias", "out_bias"), flag(fields, "attention_bias", default))
 
 
 def _num_mtp_layers(fields: Mapping[str, Any]) -> int:

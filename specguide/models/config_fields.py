@@ -35,6 +35,12 @@ READ = _names("""
     bos_token_id eos_token_id num_nextn_predict_layers quantization_config
 """)
 
+
+def _all(values: Collection[Any], text: str) -> dict[str, Collection[Any]]:
+    """The same values for each of the names in a text."""
+    return dict.fromkeys(_names(text), values)
+
+
 _SILU = (None, "silu", "swish")
 _OFF = (None, False)
 _ON = (None, True)
@@ -43,154 +49,92 @@ _NONE = (None, False, 0)
 
 NEUTRAL: dict[str, Collection[Any]] = {
     # quantized weights in formats that are not read
-    **dict.fromkeys(("compression_config", "quantization", "quant_config"), (None,)),
+    **_all((None,), "compression_config quantization quant_config"),
     # activations and norms
-    **dict.fromkeys(
-        ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"), _SILU
-    ),
+    **_all(_SILU, "hidden_act hidden_activation activation_function mlp_hidden_act"),
     "activation": (*_SILU, "swiglu"),
     "norm_type": (None, "rms", "rmsnorm", "rms_norm"),
-    **dict.fromkeys(
-        (
-            "use_post_norm",
-            "use_sandwich_norm",
-            "apply_residual_connection_post_layernorm",
-            "gated_norm",
-        ),
+    **_all(
         _OFF,
+        "use_post_norm use_sandwich_norm apply_residual_connection_post_layernorm gated_norm",
     ),
     "do_layer_norm_before": _ON,
     # factors on embeddings, residual, attention and logits
-    **dict.fromkeys(
-        (
-            "embedding_multiplier",
-            "residual_multiplier",
-            "logits_scaling",
-            "logit_scale",
-            "scale_emb",
-            "embedding_scale",
-            "lm_head_multiplier",
-            "key_multiplier",
-            "attention_in_multiplier",
-            "attention_out_multiplier",
-            "attention_value_scale",
-            "rope_ratio",
-            "rotary_pct",
-        ),
+    **_all(
         _ONE,
+        """
+        embedding_multiplier residual_multiplier logits_scaling logit_scale scale_emb
+        embedding_scale lm_head_multiplier key_multiplier attention_in_multiplier
+        attention_out_multiplier attention_value_scale rope_ratio rotary_pct
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "scale_embedding",
-            "mup_enabled",
-            "use_mup",
-            "normalize_embedding",
-            "rescale_embeddings",
-            "scale_attn_by_inverse_layer_idx",
-        ),
+    **_all(
         _OFF,
+        """
+        scale_embedding mup_enabled use_mup normalize_embedding rescale_embeddings
+        scale_attn_by_inverse_layer_idx
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "attention_multiplier",
-            "query_pre_attn_scalar",
-            "attn_scale",
-            "scale_depth",
-            "dim_model_base",
-            "mlp_multipliers",
-            "logits_mup_width_multiplier",
-        ),
+    **_all(
         (None,),
+        """
+        attention_multiplier query_pre_attn_scalar attn_scale scale_depth dim_model_base
+        mlp_multipliers logits_mup_width_multiplier
+        """,
     ),
     "scale_attn_weights": _ON,
     # limits on values
-    **dict.fromkeys(
-        (
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-            "logits_soft_cap",
-            "output_logit_soft_cap",
-            "clip_qkv",
-            "qk_l2_clip_threshold",
-            "swiglu_limit",
-        ),
+    **_all(
         _NONE,
+        """
+        attn_logit_softcapping final_logit_softcapping logits_soft_cap output_logit_soft_cap
+        clip_qkv qk_l2_clip_threshold swiglu_limit
+        """,
     ),
     # which tokens attend to which
-    **dict.fromkeys(("is_causal", "causal"), _ON),
-    **dict.fromkeys(
-        (
-            "dual_chunk_attention_config",
-            "sparse_attention_config",
-            "attention_chunk_size",
-            "attention_window_size",
-            "sliding_window_pattern",
-            "local_attention",
-            "attn_config",
-            "num_kv_shared_layers",
-        ),
+    **_all(_ON, "is_causal causal"),
+    **_all(
         _NONE,
+        """
+        dual_chunk_attention_config sparse_attention_config attention_chunk_size
+        attention_window_size sliding_window_pattern local_attention attn_config
+        num_kv_shared_layers
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "use_bidirectional_attention",
-            "attention_k_eq_v",
-            "prefix_lm",
-            "attn_temperature_tuning",
-            "use_cla",
-            "add_cross_attention",
-            "is_encoder_decoder",
-            "attention_sink",
-            "use_sinks",
-            "use_logn_attn",
-            "use_dynamic_ntk",
-        ),
+    **_all(
         _OFF,
+        """
+        use_bidirectional_attention attention_k_eq_v prefix_lm attn_temperature_tuning use_cla
+        add_cross_attention is_encoder_decoder attention_sink use_sinks use_logn_attn
+        use_dynamic_ntk
+        """,
     ),
     "pruned_heads": (None, {}),
     # positions
-    **dict.fromkeys(
-        (
-            "alibi",
-            "use_mrope",
-            "rope_interleaved",
-            "rope_interleave",
-            "rope_traditional",
-            "learned_pos_emb",
-        ),
+    **_all(
         _OFF,
+        "alibi use_mrope rope_interleaved rope_interleave rope_traditional learned_pos_emb",
     ),
     "no_rope_layers": (None, []),
     "no_rope_layer_interval": _NONE,
     "position_embedding_type": (None, "rope", "rotary"),
-    **dict.fromkeys(("use_rotary_pos_emb", "use_rope"), _ON),
+    **_all(_ON, "use_rotary_pos_emb use_rope"),
     # layers of other kinds
-    **dict.fromkeys(
-        (
-            "use_qk_norm",
-            "qk_layernorm",
-            "qk_norm",
-            "use_parallel_residual",
-            "parallel_attn",
-            "is_moe",
-            "use_bias",
-            "lm_head_bias",
-            "add_bias_linear",
-        ),
+    **_all(
         _OFF,
+        """
+        use_qk_norm qk_layernorm qk_norm use_parallel_residual parallel_attn is_moe use_bias
+        lm_head_bias add_bias_linear
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "num_experts",
-            "num_local_experts",
-            "n_routed_experts",
-            "shared_expert_intermediate_size",
-            "kv_lora_rank",
-            "q_lora_rank",
-        ),
+    **_all(
         _NONE,
+        """
+        num_experts num_local_experts n_routed_experts shared_expert_intermediate_size
+        kv_lora_rank q_lora_rank
+        """,
     ),
-    **dict.fromkeys(("text_config", "vision_config", "audio_config", "dflash_config"), (None,)),
+    **_all((None,), "text_config vision_config audio_config dflash_config"),
 }
 
 # bookkeeping, implementations, training, lengths that other code reads, tasks, generation

@@ -100,15 +100,13 @@ class Decoder:
         )
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
         self.norm = RmsNorm.create(inner, "norm", config.hidden_size, last_norm)
+        dims = map(config.rotary_dim_of, stage.layers(config.num_layers))
         self._ropes = tuple(
             None if layer.attention.rope is None else (layer.attention.rope, dim)
-            for layer, dim in zip(self.layers, self._rotary_dims(), strict=True)
+            for layer, dim in zip(self.layers, dims, strict=True)
         )
         kinds = [rope for rope in self._ropes if rope is not None]
         self.rope_tables = RopeTables(kinds, self.max_positions, self.device, dtype)
-
-    def _rotary_dims(self) -> Iterator[int]:
-        return map(self.config.rotary_dim_of, self.stage.layers(self.config.num_layers))
 
     def _lm_head(self, place: Placement) -> LmHead:
         if self.config.tie_word_embeddings:
@@ -309,5 +307,5 @@ class Decoder:
         return {name: it for name, it in self._destinations() if is_of_adapter(name)}
 
     def _destinations(self) -> Iterable[tuple[str, Destination]]:
-        inputs = () if self._layer_inputs is None else (self._layer_inputs,)
-        return merged(self.embedding, *inputs, self.norm, self.lm_head, *self.layers).items()
+        parts = self.embedding, self._layer_inputs, self.norm, self.lm_head
+        return merged(*parts, *self.layers).items()

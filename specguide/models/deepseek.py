@@ -12,10 +12,9 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
 from specguide.layers.latent_attention import LatentShape
-from specguide.layers.norm import NormKind
 from specguide.layers.rope import RopeConfig
 from specguide.layers.rope_parameters import yarn_mscale
-from specguide.models.config import LARGEST, size
+from specguide.models.config import LARGEST, norm_kind, size
 from specguide.models.config_fields import check_neutral
 from specguide.models.family import Family
 from specguide.models.shared_experts import (
@@ -42,7 +41,7 @@ class _Defaults:
 
     query_rank, plain_dim, value_dim: see LatentShape
     max_positions: longest context
-    eps:           see NormKind
+    eps:           of the norms
     """
 
     experts: ExpertDefaults
@@ -71,7 +70,7 @@ def read(
     config = SharedExpertsConfig.from_fields(
         fields,
         max_position_embeddings=max_positions,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", defaults.eps, at_most=1.0)),
+        norm=norm_kind(fields, defaults.eps),
         rope=rope,
         num_kv_heads=1,
         sliding_windows=no_windows(fields),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.errors import CheckpointError, InvalidParams
+from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import check_model_folder, naming, read_json
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
@@ -96,27 +96,19 @@ class Eagle3Head:
 
     @classmethod
     def load(
-        cls,
-        folder: str | Path,
-        target: Decoder,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        quantization: str | None = None,
+        cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
     ) -> Eagle3Head:
         """Load from a folder with config.json and model.safetensors (or shards, or
         pytorch_model.bin).
 
         If the folder has no embeddings, the target's are used; likewise the output matrix, unless
         the vocabulary is pruned. If config.json ties the two, the output matrix is the embeddings.
-        `device` and `dtype` are the target's. Raises CheckpointError that names what is wrong or
-        does not fit the target, and InvalidParams for a device or dtype other than the target's, or
-        an unknown quantization.
+        Raises CheckpointError that names what is wrong or does not fit the target, and
+        InvalidParams for an unknown quantization.
 
         quantization: one of ONLINE_HEADS: how the weights are quantized while they are read
         """
         folder = Path(folder)
-        _check_place(target, torch.device(device or target.device), dtype or target.dtype)
         check_model_folder(folder)
         fields = read_json(folder / "config.json")
         files = weight_files(folder, pickle=True)
@@ -233,23 +225,12 @@ def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
 def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
     """The configuration of a head whose weights are quantized while they are read; see
     `Eagle3Head.load`."""
-    if quantization is None:
-        return config
     return replace(config, layer=quantized(config.layer, quantization, is_head=True))
 
 
 def _is_left_aside(name: str) -> bool:
     """Whether a tensor may be in a checkpoint, although the head does not use it."""
     return name.endswith("rotary_emb.inv_freq")
-
-
-def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:
-    if (device, dtype) != (target.device, target.dtype):
-        raise InvalidParams(
-            f"a draft head must run on the device and in the dtype of its target, {target.device} "
-            f"and {target.dtype}; found {device} and {dtype}",
-            param="dtype",
-        )
 
 
 def _check_fit(config: Eagle3Config, target: ModelConfig, present: Eagle3Parts) -> None:

@@ -65,8 +65,7 @@ class Fusion:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name."""
-        norms = [norm for norm in (self.joint_norm, self.each_norm) if norm is not None]
-        return merged(self.fc, *norms)
+        return merged(self.fc, self.joint_norm, self.each_norm)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specguide.inputs.json_fields import flag, positive_int, positive_number
+from specguide.inputs.json_fields import flag, positive_number
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp
-from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import ModelConfig, attention_biases, norm_kind, size
 from specguide.models.dense import SandwichNorms, sandwich_layer
 from specguide.models.family import Family
-from specguide.models.windows import Windows, read_layer_types, windows_of
+from specguide.models.windows import periodic_windows
 
-GELU = (None, "gelu_pytorch_tanh")
+GELU = dict.fromkeys(("hidden_activation", "hidden_act"), (None, "gelu_pytorch_tanh"))
 """Values of the fields of the activation, which is always this one."""
 
 NORMS = SandwichNorms(
@@ -59,20 +58,18 @@ class Gemma2Config(ModelConfig):
 
 def read(fields: Mapping[str, Any]) -> Gemma2Config:
     """Read config.json with the defaults of transformers' Gemma2Config."""
-    has_bias = flag(fields, "attention_bias")
     return Gemma2Config.from_fields(
         fields,
         head_dim=256,
         max_position_embeddings=8192,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0), weight_offset=1),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
+        norm=norm_kind(fields, weight_offset=1),
         tie_word_embeddings=flag(fields, "tie_word_embeddings", True),
-        sliding_windows=_windows(fields),
+        sliding_windows=periodic_windows(fields, 2),
         embedding_scale=size(fields, "hidden_size") ** 0.5,
         query_pre_attn_scalar=positive_number(fields, "query_pre_attn_scalar", 256),
         scores_limit=limit_of(fields, "attn_logit_softcapping", 50.0),
         logits_limit=limit_of(fields, "final_logit_softcapping", 30.0),
+        **attention_biases(fields),
     )
 
 
@@ -91,18 +88,10 @@ def build_layer(config: ModelConfig, index: int, place: Placement) -> SandwichLa
     return sandwich_layer(mlp, config, index, place, NORMS)
 
 
-def _windows(fields: Mapping[str, Any]) -> Windows:
-    num_layers = size(fields, "num_hidden_layers")
-    kinds = read_layer_types(fields, num_layers) or [
-        "full_attention" if layer % 2 else "sliding_attention" for layer in range(num_layers)
-    ]
-    return windows_of(kinds, positive_int(fields, "sliding_window", 4096))
-
-
 GEMMA2 = Family(
     ("Gemma2ForCausalLM",),
     read,
     build_layer,
     fields=_FIELDS,
-    neutral={"hidden_activation": GELU, "hidden_act": GELU},
+    neutral=GELU,
 )

@@ -9,12 +9,11 @@ from typing import Any
 
 from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.layers.attention import AttentionShape
-from specguide.layers.norm import NormKind
-from specguide.models.config import size
+from specguide.models.config import attention_biases, norm_kind, size
 from specguide.models.family import Family
 from specguide.models.gemma2 import GELU, build_layer
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
-from specguide.models.windows import Windows, read_layer_types, windows_of
+from specguide.models.windows import periodic_windows
 
 _FIELDS = (
     "query_pre_attn_scalar",
@@ -40,31 +39,20 @@ class Gemma3Config(TwoRopesConfig):
 
 def read(fields: Mapping[str, Any]) -> Gemma3Config:
     """Read config.json with the defaults of transformers' Gemma3TextConfig."""
-    has_bias = flag(fields, "attention_bias")
+    period = positive_int(fields, "sliding_window_pattern", 6)
     return Gemma3Config.from_fields(
         fields,
         head_dim=256,
         max_position_embeddings=131_072,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0), weight_offset=1),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
+        norm=norm_kind(fields, weight_offset=1),
         qk_norm=True,
         tie_word_embeddings=flag(fields, "tie_word_embeddings", True),
-        sliding_windows=_windows(fields),
+        sliding_windows=periodic_windows(fields, period),
         embedding_scale=size(fields, "hidden_size") ** 0.5,
         query_pre_attn_scalar=positive_number(fields, "query_pre_attn_scalar", 256),
+        **attention_biases(fields),
         **read_ropes(fields, _FULL, _LOCAL, 131_072),
     )
-
-
-def _windows(fields: Mapping[str, Any]) -> Windows:
-    num_layers = size(fields, "num_hidden_layers")
-    period = positive_int(fields, "sliding_window_pattern", 6)
-    kinds = read_layer_types(fields, num_layers) or [
-        "sliding_attention" if (layer + 1) % period else "full_attention"
-        for layer in range(num_layers)
-    ]
-    return windows_of(kinds, positive_int(fields, "sliding_window", 4096))
 
 
 GEMMA3 = Family(
@@ -72,5 +60,5 @@ GEMMA3 = Family(
     read,
     build_layer,
     fields=_FIELDS,
-    neutral={"hidden_activation": GELU, "hidden_act": GELU},
+    neutral=GELU,
 )

@@ -10,19 +10,18 @@ from functools import partial
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
+from specguide.inputs.json_fields import flag, mapping, positive_int, shown
 from specguide.kernels.experts import GELU_TANH
 from specguide.layers.attention import AttentionShape
 from specguide.layers.experts import ExpertsShape
-from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
-from specguide.models.config import LARGEST, LayerInputsShape, size
+from specguide.models.config import LARGEST, LayerInputsShape, attention_biases, size
 from specguide.models.expert_fields import experts_shape
 from specguide.models.family import Family
 from specguide.models.gemma2 import GELU, limit_of
 from specguide.models.gemma4_layer import Gemma4Layer, LayerOptions
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
-from specguide.models.windows import Windows, read_layer_types, windows_of
+from specguide.models.windows import Windows, periodic_windows
 
 _FULL = KindOfLayers("full_attention", 1e6)
 _LOCAL = KindOfLayers("sliding_attention", 1e4)
@@ -94,8 +93,8 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
     fields = {"num_key_value_heads": 4, **fields}
     if fields.get("rope_parameters") is None:
         fields = {**fields, "rope_parameters": _ROPES}
-    has_bias = flag(fields, "attention_bias")
-    windows = _windows(fields, window)
+    # the last layer sees all tokens, whatever config.json says, as in transformers
+    windows = (*periodic_windows(fields, 6, window)[:-1], None)
     mlp_size, experts = size(fields, "intermediate_size"), _experts(fields)
     shared_size = mlp_size * (2 if flag(fields, "use_double_wide_mlp") else 1)
     num_chosen = 0 if experts is None else experts.rule.num_chosen * experts.expert_size
@@ -104,9 +103,6 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
         head_dim=256,
         max_position_embeddings=max_positions,
         intermediate_size=shared_size + num_chosen,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
         qk_norm=True,
         tie_word_embeddings=flag(fields, "tie_word_embeddings", True),
         sliding_windows=windows,
@@ -119,6 +115,7 @@ def read(fields: Mapping[str, Any], *, has_layer_inputs: bool, defaults: Heads) 
         mlp_size=mlp_size,
         shared_mlp_size=shared_size,
         experts=experts,
+        **attention_biases(fields),
         **read_ropes(fields, _FULL, _LOCAL, max_positions),
     )
 
@@ -169,9 +166,7 @@ def _experts(fields: Mapping[str, Any]) -> ExpertsShape | None:
     """Those of each layer. Raises CheckpointError if config.json says too little of them."""
     if not flag(fields, "enable_moe_block"):
         return None
-    expert_size = positive_int(
-        fields, "moe_intermediate_size", at_most=LARGEST["intermediate_size"]
-    )
+    expert_size = size(fields, "moe_intermediate_size")
     num_chosen = positive_int(fields, "top_k_experts")
     return experts_shape(
         {**fields, "num_experts_per_tok": num_chosen},
@@ -181,16 +176,6 @@ def _experts(fields: Mapping[str, Any]) -> ExpertsShape | None:
         factors="router.per_expert_scale",
         limits=GELU_TANH,
     )
-
-
-def _windows(fields: Mapping[str, Any], window: int) -> Windows:
-    """The last layer sees all tokens, whatever config.json says, as in transformers."""
-    num_layers = size(fields, "num_hidden_layers")
-    kinds = read_layer_types(fields, num_layers) or [
-        "sliding_attention" if (layer + 1) % 6 else "full_attention" for layer in range(num_layers)
-    ]
-    kinds = [*kinds[:-1], "full_attention"]
-    return windows_of(kinds, positive_int(fields, "sliding_window", window))
 
 
 def _global_heads(fields: Mapping[str, Any], windows: Windows) -> Heads:
@@ -236,8 +221,7 @@ def _by_layer(fields: Mapping[str, Any], windows: Windows) -> Mapping[str, Any]:
 
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "hidden_activation": GELU,
-    "hidden_act": GELU,
+    **GELU,
     "use_bidirectional_attention": (None, False, "vision"),
 }
 """Attention in both directions is among the tokens of images alone, which are not read."""

@@ -195,8 +195,8 @@ class Gemma4Layer:
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
         norms = self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.post_mlp_norm
-        options = [part for part in (self.experts, self.mix) if part is not None]
-        return merged(*norms, self.attention, self.mlp, self.scalar, *options)
+        parts = self.attention, self.mlp, self.scalar, self.experts, self.mix
+        return merged(*norms, *parts)
 
 
 def _attention(

@@ -5,20 +5,19 @@ attention and MLP."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from specguide.inputs.json_fields import flag, positive_number
-from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer
+from specguide.inputs.json_fields import flag
+from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import FUSED, GatedMlp
-from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
 from specguide.models import dense
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import ModelConfig, norm_kind, size
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
 
-_EPS = 1.5625e-07
 _NORMS = dense.SandwichNorms(
     "input_layernorm",
     "post_self_attn_layernorm",
@@ -34,7 +33,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
         fields,
         head_dim=128,
         max_position_embeddings=max_positions,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", _EPS, at_most=1.0)),
+        norm=norm_kind(fields, 1.5625e-07),
         rope=RopeConfig.from_hf(fields, max_positions, share=0.5, is_interleaved=True),
         qkv_bias=flag(fields, "attention_bias", True),
         sliding_windows=no_windows(fields),
@@ -49,10 +48,6 @@ def build_layer(config: ModelConfig, index: int, place: Placement) -> SandwichLa
     return dense.sandwich_layer(mlp, config, index, place, _NORMS)
 
 
-def build_older_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index` of a GLM-4 older than 0414 with uninitialised weights."""
-    return dense.build_layer(config, index, place, FUSED)
-
-
 GLM4 = Family(("Glm4ForCausalLM",), read, build_layer)
-GLM = Family(("GlmForCausalLM",), read, build_older_layer)
+GLM = Family(("GlmForCausalLM",), read, partial(dense.build_layer, names=FUSED))
+"""A GLM-4 older than 0414."""

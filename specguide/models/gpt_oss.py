@@ -11,17 +11,17 @@ from typing import Any
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.inputs.json_fields import flag, positive_int, positive_number
+from specguide.inputs.json_fields import positive_int, positive_number
 from specguide.kernels.experts import MXFP4_GROUP, AnyExperts, ExpertMatrices, GateLimits
 from specguide.layers.attention import AttentionShape
 from specguide.layers.destination import Destination
 from specguide.layers.experts import ExpertsShape
 from specguide.layers.quantization import ExpertWeights
-from specguide.models.config import size
+from specguide.models.config import attention_biases, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.experts_config import ExpertsConfig, layer_of_experts
 from specguide.models.family import Family
-from specguide.models.windows import Windows, read_layer_types, windows_of
+from specguide.models.windows import periodic_windows
 
 _FIELDS = ("experts_per_token", "swiglu_alpha", "swiglu_limit", "initial_context_length")
 _ROPE = {
@@ -44,7 +44,6 @@ class GptOssConfig(ExpertsConfig):
 
 def read(fields: Mapping[str, Any]) -> GptOssConfig:
     """Read config.json with the defaults of transformers' GptOssConfig."""
-    has_bias = flag(fields, "attention_bias", True)
     expert_size = size(fields, "intermediate_size", 2880)
     experts = experts_shape(
         fields,
@@ -63,10 +62,9 @@ def read(fields: Mapping[str, Any]) -> GptOssConfig:
         head_dim=64,
         max_position_embeddings=131_072,
         intermediate_size=experts.rule.num_chosen * expert_size,
-        qkv_bias=has_bias,
-        out_bias=has_bias,
-        sliding_windows=_windows(fields),
+        sliding_windows=periodic_windows(fields, 2, 128),
         experts=experts,
+        **attention_biases(fields, default=True),
     )
 
 
@@ -126,14 +124,6 @@ def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str
         lambda stored: stored.mT.unflatten(1, (-1, num_turns)),
     )
     return found
-
-
-def _windows(fields: Mapping[str, Any]) -> Windows:
-    num_layers = size(fields, "num_hidden_layers", 36)
-    kinds = read_layer_types(fields, num_layers) or [
-        "full_attention" if layer % 2 else "sliding_attention" for layer in range(num_layers)
-    ]
-    return windows_of(kinds, positive_int(fields, "sliding_window", 128))
 
 
 GPT_OSS = Family(

@@ -12,11 +12,10 @@ from specguide.inputs.json_fields import flag, positive_number, shown
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.feed_forward import GatedMlp, MlpNames
-from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
 from specguide.models import dense
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import ModelConfig, attention_biases, norm_kind, size
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
 
@@ -52,19 +51,17 @@ def read(fields: Mapping[str, Any], **own: Any) -> GraniteConfig:
     embedding, attention, residual, logits = (
         positive_number(fields, name, 1.0) for name in _FACTORS
     )
-    has_bias = flag(fields, "attention_bias")
-    eps = positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0)
+    norm = norm_kind(fields)
     return GraniteConfig.from_fields(
         fields,
-        norm=NormKind(eps / residual**2),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
+        norm=replace(norm, eps=norm.eps / residual**2),
         mlp_bias=flag(fields, "mlp_bias"),
         sliding_windows=no_windows({**fields, "layer_types": None}),
         embedding_scale=embedding / residual,
         stream_scale=residual,
         logits_scale=1.0 / logits,
         attention_scale=attention,
+        **attention_biases(fields),
         **own,
     )
 

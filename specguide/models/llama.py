@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.inputs.json_fields import flag
-from specguide.models.config import ModelConfig
+from specguide.models.config import ModelConfig, attention_biases
 from specguide.models.dense import build_layer
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
@@ -14,13 +14,11 @@ from specguide.models.windows import no_windows
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
     """Read config.json: biases if `attention_bias` and `mlp_bias` say so; no windows."""
-    has_bias = flag(fields, "attention_bias")
     return ModelConfig.from_fields(
         fields,
-        qkv_bias=has_bias,
-        out_bias=has_bias,
         mlp_bias=flag(fields, "mlp_bias"),
         sliding_windows=no_windows(fields),
+        **attention_biases(fields),
     )
 
 

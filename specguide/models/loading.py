@@ -45,8 +45,7 @@ def read_config(
     folder = Path(folder)
     if not _is_for_transformers(folder, model_impl):
         return registry.read_config(folder, quantization)
-    config = read_transformers_config(folder)
-    return config if quantization is None else registry.quantized(config, quantization)
+    return registry.quantized(read_transformers_config(folder), quantization)
 
 
 def load_decoder(
@@ -105,7 +104,9 @@ def _load_transformers(
     expected = skeleton.destinations()
 
     def rename(name: str) -> str:
-        return name if name in expected else _present_name(name)
+        # another name that GPT-NeoX has in older checkpoints and some versions of transformers
+        present = "lm_head.weight" if name == "embed_out.weight" else text_name(name)
+        return name if name in expected else present
 
     def ignored(name: str) -> bool:
         return skeleton.is_left_aside(name) or (config.has_encoders and is_of_encoder(name))
@@ -131,12 +132,6 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
                 f"{param} out, or use a model with a native implementation",
                 param=param,
             )
-
-
-def _present_name(name: str) -> str:
-    """A tensor's present name; older checkpoints, and some versions of transformers (5.10), have
-    another name for it in GPT-NeoX."""
-    return "lm_head.weight" if name == "embed_out.weight" else text_name(name)
 
 
 def _is_for_transformers(folder: Path, model_impl: str) -> bool:

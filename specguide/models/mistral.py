@@ -17,7 +17,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig.from_fields(
         fields,
         max_position_embeddings=131_072,
-        sliding_windows=uniform_windows(fields, default=4096),
+        sliding_windows=uniform_windows(fields),
     )
 
 

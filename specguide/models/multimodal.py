@@ -88,11 +88,16 @@ def stated_text(folder: Path) -> Any:
 
 
 def _has_output_matrix(folder: Path) -> bool:
+    return any(text_name(name).startswith("lm_head.") for name in _stored_names(folder))
+
+
+def _stored_names(folder: Path) -> set[str]:
+    """The names of the folder's tensors. Empty if they cannot be read, which is reported when the
+    weights are read."""
     try:
-        names = stored_names(weight_files(folder))
-    except CheckpointError:  # it is reported when the weights are read
-        return False
-    return any(text_name(name).startswith("lm_head.") for name in names)
+        return stored_names(weight_files(folder))
+    except CheckpointError:
+        return set()
 
 
 def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,13 +140,9 @@ def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
 def _text_prefixes(folder: Path) -> list[str]:
     """What the text model's `model.` is called in the folder, by the names of its tensors, or else
     by the names that transformers has."""
-    try:
-        names = stored_names(weight_files(folder))
-    except CheckpointError:  # it is reported when the weights are read
-        names = set()
     found = {
         name.removesuffix(text_name(name).removeprefix("model."))
-        for name in names
+        for name in _stored_names(folder)
         if text_name(name).startswith("model.layers.")
     }
     return sorted(

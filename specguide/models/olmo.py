@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number
+from specguide.inputs.json_fields import mapping
 from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp
-from specguide.layers.norm import NormKind
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
-from specguide.models.config import size
+from specguide.models.config import attention_biases, norm_kind, size
 from specguide.models.dense import SandwichNorms, sandwich_layer
 from specguide.models.family import Family
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
-from specguide.models.windows import Windows, no_windows, read_layer_types, windows_of
+from specguide.models.windows import Windows, no_windows, periodic_windows
 
 _NORMS = SandwichNorms(None, "post_attention_layernorm", None, "post_feedforward_layernorm")
 _FULL = KindOfLayers("full_attention", 500_000.0, is_scaled=True)
@@ -31,12 +30,8 @@ def read_olmo2(fields: Mapping[str, Any]) -> TwoRopesConfig:
 
 def read_olmo3(fields: Mapping[str, Any]) -> TwoRopesConfig:
     """Read config.json with the defaults of transformers' Olmo3Config."""
-    num_layers = size(fields, "num_hidden_layers")
-    kinds = read_layer_types(fields, num_layers) or [
-        "sliding_attention" if (layer + 1) % 4 else "full_attention" for layer in range(num_layers)
-    ]
-    windows = windows_of(kinds, positive_int(fields, "sliding_window", 4096))
-    return _read(fields, windows, read_ropes(_by_kind(fields), _FULL, _LOCAL, 2048))
+    ropes = read_ropes(_by_kind(fields), _FULL, _LOCAL, 2048)
+    return _read(fields, periodic_windows(fields, 4), ropes)
 
 
 def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -50,15 +45,13 @@ def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> TwoRopesConfig:
-    has_bias = flag(fields, "attention_bias")
     return TwoRopesConfig.from_fields(
         fields,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-5, at_most=1.0)),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
+        norm=norm_kind(fields, 1e-5),
         qk_norm=True,
         is_qk_norm_whole=True,
         sliding_windows=windows,
+        **attention_biases(fields),
         **ropes,
     )
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from specguide.inputs.json_fields import flag, positive_number
+from specguide.inputs.json_fields import flag
 from specguide.layers.experts import SeparateExperts
-from specguide.layers.norm import NormKind
-from specguide.models.config import size
+from specguide.models.config import attention_biases, norm_kind, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.experts_config import ExpertsConfig, layer_of_experts
 from specguide.models.family import Family
@@ -21,7 +20,6 @@ _FIELDS = (*EXPERT_FIELDS, "norm_topk_prob")
 
 def read(fields: Mapping[str, Any]) -> ExpertsConfig:
     """Read config.json with the defaults of transformers' OlmoeConfig."""
-    has_bias = flag(fields, "attention_bias")
     expert_size = size(fields, "intermediate_size", 2048)
     experts = experts_shape(
         fields,
@@ -34,13 +32,12 @@ def read(fields: Mapping[str, Any]) -> ExpertsConfig:
         fields,
         max_position_embeddings=4096,
         intermediate_size=experts.rule.num_chosen * expert_size,
-        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-5, at_most=1.0)),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
+        norm=norm_kind(fields, 1e-5),
         qk_norm=True,
         is_qk_norm_whole=True,
         sliding_windows=no_windows(fields),
         experts=experts,
+        **attention_biases(fields),
     )
 
 

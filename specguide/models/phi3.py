@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from specguide.inputs.json_fields import mapping
 from specguide.layers.attention import AttentionShape
-from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.feed_forward import FUSED
-from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
 from specguide.models import dense
 from specguide.models.config import ModelConfig, size
@@ -49,14 +48,9 @@ def _with_longrope(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "rope_scaling": None, "rope_parameters": rope}
 
 
-def build_layer(config: Phi3Config, index: int, place: Placement) -> DecoderLayer:
-    """Layer `index` with uninitialised weights."""
-    return dense.build_layer(config, index, place, FUSED)
-
-
 PHI3 = Family(
     ("Phi3ForCausalLM",),
     read,
-    build_layer,
+    partial(dense.build_layer, names=FUSED),
     neutral={"full_attn_mod": (None, 1), "interpolate_factor": (None, 1)},  # of Phi-4-mini
 )

@@ -18,7 +18,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
         fields,
         max_position_embeddings=32_768,
         qkv_bias=True,
-        sliding_windows=flagged_windows(fields, default=4096),
+        sliding_windows=flagged_windows(fields),
     )
 
 

@@ -13,11 +13,11 @@ from specguide.layers.experts import Experts, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
-from specguide.models.config import LARGEST, size
+from specguide.models.config import attention_biases, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.experts_config import ExpertsConfig
 from specguide.models.family import Family
-from specguide.models.windows import Windows, no_windows, uniform_windows
+from specguide.models.windows import no_windows, uniform_windows
 
 _FIELDS = (
     *EXPERT_FIELDS,
@@ -39,28 +39,25 @@ class Qwen3MoeConfig(ExpertsConfig):
 
 def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
     """Read config.json with the defaults of transformers' Qwen3MoeConfig."""
-    has_bias = flag(fields, "attention_bias")
     experts = experts_shape(
         fields,
         num_experts=128,
         num_chosen=8,
-        expert_size=positive_int(
-            fields, "moe_intermediate_size", 768, at_most=LARGEST["intermediate_size"]
-        ),
+        expert_size=size(fields, "moe_intermediate_size", 768),
         is_normalised=flag(fields, "norm_topk_prob"),
     )
     mlp_size = size(fields, "intermediate_size", 6144)
+    has_windows = flag(fields, "use_sliding_window")
     return Qwen3MoeConfig.from_fields(
         fields,
         max_position_embeddings=32_768,
         intermediate_size=max(mlp_size, experts.rule.num_chosen * experts.expert_size),
-        qkv_bias=has_bias,
-        out_bias=has_bias,
         qk_norm=True,
-        sliding_windows=_windows(fields),
+        sliding_windows=(uniform_windows if has_windows else no_windows)(fields),
         experts=experts,
         mlp_size=mlp_size,
         has_experts=_has_experts(fields),
+        **attention_biases(fields),
     )
 
 
@@ -85,12 +82,6 @@ def _has_experts(fields: Mapping[str, Any]) -> tuple[bool, ...]:
             f"'mlp_only_layers' must be a list of integers, found {shown(without)}"
         )
     return tuple(layer not in without and (layer + 1) % period == 0 for layer in range(num_layers))
-
-
-def _windows(fields: Mapping[str, Any]) -> Windows:
-    if flag(fields, "use_sliding_window"):
-        return uniform_windows(fields, default=4096)
-    return no_windows(fields)
 
 
 QWEN3_MOE = Family(

@@ -94,7 +94,7 @@ def read_config(
     if (gguf := find_gguf(Path(folder))) is not None:
         with naming(gguf):
             config = config_of(gguf_fields(gguf))
-        return config if quantization is None else quantized(config, quantization)
+        return quantized(config, quantization)
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
     fields = _with_modelopt(_renamed(read_json(path)), Path(folder))
@@ -108,8 +108,7 @@ def read_config(
         config = replace(config, has_encoders=has_encoders)
     with naming(generation_path):
         eos = token_ids(generation, "eos_token_id", config.vocab_size)
-    if quantization is not None:
-        config = quantized(config, quantization)
+    config = quantized(config, quantization)
     return config if eos is None else replace(config, eos_token_ids=eos)
 
 
@@ -132,9 +131,13 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**fields, "quantization_config": {**stated, "quant_method": "modelopt"}}
 
 
-def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
+def quantized(
+    config: ModelConfig, quantization: str | None, *, is_head: bool = False
+) -> ModelConfig:
     """The configuration of a model whose weights are quantized while they are read, see
     `read_config`. is_head: whether it is a draft head. Raises InvalidParams."""
+    if quantization is None:
+        return config
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "

@@ -14,7 +14,7 @@ from specguide.layers.experts import Experts, SeparateExperts, SharedExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
-from specguide.models.config import LARGEST, size
+from specguide.models.config import size
 from specguide.models.expert_fields import experts_in_groups
 from specguide.models.experts_config import ExpertsConfig
 
@@ -71,9 +71,7 @@ def shared_experts_fields(
 
     is_sigmoid: see RoutingRule; such a router also has a bias for the choice
     """
-    expert_size = positive_int(
-        fields, "moe_intermediate_size", defaults.expert_size, at_most=LARGEST["intermediate_size"]
-    )
+    expert_size = size(fields, "moe_intermediate_size", defaults.expert_size)
     experts = experts_in_groups(
         fields,
         defaults.groups,

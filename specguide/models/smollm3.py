@@ -10,7 +10,7 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.layers.attention import AttentionShape
-from specguide.models.config import ModelConfig, size
+from specguide.models.config import ModelConfig, attention_biases, size
 from specguide.models.dense import build_layer
 from specguide.models.family import Family
 from specguide.models.windows import Windows, read_layer_types, windows_of
@@ -33,17 +33,15 @@ class SmolLm3Config(ModelConfig):
 
 def read(fields: Mapping[str, Any]) -> SmolLm3Config:
     """Read config.json with the defaults of transformers' SmolLM3Config."""
-    has_bias = flag(fields, "attention_bias")
     has_rope = _has_rope(fields)
     return SmolLm3Config.from_fields(
         {"rope_theta": 2e6, **fields},
         max_position_embeddings=32_768,
-        qkv_bias=has_bias,
-        out_bias=has_bias,
         mlp_bias=flag(fields, "mlp_bias"),
         tie_word_embeddings=flag(fields, "tie_word_embeddings", True),
         sliding_windows=_windows(fields, has_rope),
         has_rope=has_rope,
+        **attention_biases(fields),
     )
 
 

@@ -11,6 +11,8 @@ from specguide.models.config import size
 
 _FULL = "full_attention"
 _SLIDING = "sliding_attention"
+_DEFAULT = 4096
+"""The window, tokens, if config.json states none."""
 
 Windows = tuple[int | None, ...]
 """The window of each layer, tokens; None: the layer attends to all tokens before."""
@@ -29,9 +31,9 @@ def no_windows(fields: Mapping[str, Any]) -> Windows:
     return _uniform(fields, None)
 
 
-def uniform_windows(fields: Mapping[str, Any], default: int) -> Windows:
+def uniform_windows(fields: Mapping[str, Any]) -> Windows:
     """The stated `sliding_window` in all layers; null: no windows. Raises CheckpointError."""
-    return _uniform(fields, _stated_window(fields, default))
+    return _uniform(fields, _stated_window(fields, _DEFAULT))
 
 
 def optional_windows(fields: Mapping[str, Any]) -> Windows:
@@ -40,13 +42,13 @@ def optional_windows(fields: Mapping[str, Any]) -> Windows:
     return _uniform(fields, _stated_window(fields, None))
 
 
-def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
+def flagged_windows(fields: Mapping[str, Any]) -> Windows:
     """The `sliding_window` if `use_sliding_window` is true, in the layers that `layer_types` names,
     or from `max_window_layers` on. Raises CheckpointError."""
     num_layers = size(fields, "num_hidden_layers")
     layer_types = read_layer_types(fields, num_layers)
     is_used = flag(fields, "use_sliding_window")
-    window = _stated_window(fields, default) if is_used else None
+    window = _stated_window(fields, _DEFAULT) if is_used else None
     if layer_types is None:
         first = 0
         if fields.get("max_window_layers") != 0:
@@ -57,6 +59,16 @@ def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
             "'layer_types' has 'sliding_attention', but 'sliding_window' is missing or not used"
         )
     return windows_of(layer_types, window)
+
+
+def periodic_windows(fields: Mapping[str, Any], period: int, default: int = _DEFAULT) -> Windows:
+    """The `sliding_window` in the layers that `layer_types` names, or else in all but every
+    `period`-th layer. default: the window if config.json states none. Raises CheckpointError."""
+    num_layers = size(fields, "num_hidden_layers")
+    kinds = read_layer_types(fields, num_layers) or [
+        _SLIDING if (layer + 1) % period else _FULL for layer in range(num_layers)
+    ]
+    return windows_of(kinds, positive_int(fields, "sliding_window", default))
 
 
 def windows_of(layer_types: list[str], window: int | None) -> Windows:

@@ -4,7 +4,7 @@ checkpoint's configuration."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -119,6 +119,16 @@ class ByName:
                 if modules is None or name in modules:
                     return quantization
         return UNQUANTIZED
+
+
+def check_known(stated: Mapping[str, Any], known: Container[str]) -> None:
+    """Raise CheckpointError for a field of `quantization_config` that is not known and asks for
+    something."""
+    for name, value in stated.items():
+        if name not in known and value not in (None, False, [], {}):
+            raise CheckpointError(
+                f"'quantization_config': {shown(name)} {shown(value)} is not supported"
+            )
 
 
 def module_names(stated: Mapping[str, Any], name: str) -> list[str]:

@@ -215,15 +215,8 @@ class Float8:
         return Float8Input(Float8Scaling(torch.zeros(1, device=device)))
 
     def _holding(self, spec: MatrixSpec, weight: Tensor, scale: Tensor) -> Float8Weights:
-        bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
-        return Float8Weights(
-            weight,
-            scale,
-            bias if spec.bias else None,
-            self._inputs(spec.device),
-            spec.dtype,
-            self.stored,
-        )
+        inputs = self._inputs(spec.device)
+        return Float8Weights(weight, scale, spec.empty_bias(), inputs, spec.dtype, self.stored)
 
 
 def check_device(device: torch.device) -> None:

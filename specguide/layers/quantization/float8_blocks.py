@@ -118,8 +118,7 @@ class Float8Blocks:
                 f"{shown(spec.names[0])} has {spec.in_features} input features, and fp8 in blocks "
                 f"needs a multiple of {BLOCK}"
             )
-        bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
-        return BlockWeights(weight, scale, bias if spec.bias else None, spec.dtype, self.scale_name)
+        return BlockWeights(weight, scale, spec.empty_bias(), spec.dtype, self.scale_name)
 
 
 def _num_blocks(spec: MatrixSpec) -> tuple[int, int]:

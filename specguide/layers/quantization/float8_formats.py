@@ -8,7 +8,13 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import mapping, shown
 from specguide.kernels.float8 import BLOCK
-from specguide.layers.quantization.by_name import SMALL_MAPS, ByName, ModuleList, module_names
+from specguide.layers.quantization.by_name import (
+    SMALL_MAPS,
+    ByName,
+    ModuleList,
+    check_known,
+    module_names,
+)
 from specguide.layers.quantization.compressed_group import Arguments, Group
 from specguide.layers.quantization.float8 import Float8, Stored
 from specguide.layers.quantization.float8_blocks import Float8Blocks
@@ -110,11 +116,7 @@ def read_fp8(stated: Mapping[str, Any]) -> Quantization:
 
 
 def _check_fields(stated: Mapping[str, Any]) -> None:
-    for name, value in stated.items():
-        if name not in _FP8_FIELDS and value not in (None, False, [], {}):
-            raise CheckpointError(
-                f"'quantization_config': {shown(name)} {shown(value)} is not supported"
-            )
+    check_known(stated, _FP8_FIELDS)
     for name, known in (("fmt", ("e4m3", "float8_e4m3fn")), ("dequantize", (False,))):
         if stated.get(name) not in (None, *known):
             raise CheckpointError(

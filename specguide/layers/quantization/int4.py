@@ -135,9 +135,8 @@ class Int4(ABC):
     def create_weights(self, spec: MatrixSpec) -> Int4Weights:
         """Uninitialised weights."""
         matrix = self._matrix(spec, spec.device)
-        bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
         order = ColumnOrder.unknown(matrix) if self.has_order else None
-        return Int4Weights(matrix, bias if spec.bias else None, order, self)
+        return Int4Weights(matrix, spec.empty_bias(), order, self)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """Uninitialised weights of experts. On a GPU it raises CheckpointError if columns have an
@@ -153,11 +152,11 @@ class Int4(ABC):
                 "'float16'",
                 param="dtype",
             )
-        bias = torch.empty(num, spec.out_features, dtype=spec.dtype, device=spec.device)
+        bias = spec.empty_bias(num)
         like = self._matrix(spec, torch.device("meta"))
-        matrices = Int4Experts.empty(num, like, spec.device, bias if spec.bias else None)
+        matrices = Int4Experts.empty(num, like, spec.device, bias)
         experts = tuple(
-            Int4Weights(matrices.expert(number), bias[number] if spec.bias else None, None, self)
+            Int4Weights(matrices.expert(number), None if bias is None else bias[number], None, self)
             for number in range(num)
         )
         return ExpertWeights(experts, matrices)

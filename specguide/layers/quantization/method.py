@@ -49,6 +49,12 @@ class MatrixSpec:
     device: torch.device
     dtype: torch.dtype
 
+    def empty_bias(self, *num: int) -> Tensor | None:
+        """An uninitialised bias [*num, out_features]; None if there is none."""
+        if not self.bias:
+            return None
+        return torch.empty(*num, self.out_features, dtype=self.dtype, device=self.device)
+
 
 class InputFormat(ABC):
     """The form in which a quantization wants its inputs. Inputs are converted in the same kernel as

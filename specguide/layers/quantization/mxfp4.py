@@ -12,11 +12,10 @@ import torch
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import shown
 from specguide.kernels.experts import MXFP4_GROUP, ExpertMatrices
+from specguide.layers.quantization.by_name import check_known
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import MatrixSpec
 from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
-
-_KNOWN = ("quant_method", "modules_to_not_convert")
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,11 @@ class Mxfp4:
             torch.empty(*shape, spec.in_features // each, dtype=torch.uint8, device=spec.device)
             for each in (2, MXFP4_GROUP)
         )
-        bias = torch.empty(shape, dtype=spec.dtype, device=spec.device)
-        return ExpertWeights((), ExpertMatrices(values, scales, bias if spec.bias else None))
+        return ExpertWeights((), ExpertMatrices(values, scales, spec.empty_bias(num)))
 
 
 def read_mxfp4(stated: Mapping[str, Any]) -> Mxfp4:
     """The quantization that `quantization_config` states. The format quantizes no projection.
     Raises CheckpointError for what is not implemented."""
-    for name, value in stated.items():
-        if name not in _KNOWN and value not in (None, False, [], {}):
-            raise CheckpointError(
-                f"'quantization_config': {shown(name)} {shown(value)} is not supported"
-            )
+    check_known(stated, ("quant_method", "modules_to_not_convert"))
     return Mxfp4()

@@ -62,17 +62,15 @@ class Unquantized:
     """Weights in the dtype of the model."""
 
     def create_weights(self, spec: MatrixSpec) -> PlainWeights:
-        bias = torch.empty(spec.out_features, device=spec.device, dtype=spec.dtype)
-        return PlainWeights(empty_matrix(spec), bias if spec.bias else None)
+        return PlainWeights(empty_matrix(spec), spec.empty_bias())
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         spec = specs[0]
         num = len(specs)
         values = empty_matrix(spec, num)
-        bias = torch.empty(num, spec.out_features, device=spec.device, dtype=spec.dtype)
-        biases = list(bias) if spec.bias else [None] * num
-        experts = tuple(map(PlainWeights, values, biases))
-        return ExpertWeights(experts, ExpertMatrices(values, None, bias if spec.bias else None))
+        bias = spec.empty_bias(num)
+        experts = tuple(map(PlainWeights, values, [None] * num if bias is None else bias))
+        return ExpertWeights(experts, ExpertMatrices(values, None, bias))
 
 
 UNQUANTIZED = Unquantized()

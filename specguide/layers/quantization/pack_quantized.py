@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.layers.destination import Destination, finite
@@ -54,15 +53,13 @@ class PackQuantized(Int4):
         }
         if matrix.zeros is not None:
             destinations["weight_zero_point"] = packed(
-                matrix.zeros, (num_words(matrix.out_features, "output"), num_groups), _zeros
+                matrix.zeros,
+                (num_words(matrix.out_features, "output"), num_groups),
+                lambda stored: numbers_of_words(stored.t()),
             )
         if weights.order is not None:
             destinations["weight_g_idx"] = weights.order_of()
         return destinations
-
-
-def _zeros(stored: Tensor) -> Tensor:
-    return numbers_of_words(stored.t())
 
 
 def of_group(group: Group) -> Quantization:
