@@ -94,7 +94,7 @@ class MemoryPlaces:
         if (dim, dtype) not in self._peers:
             shape = self._most_rows, dim
             num_bytes = peers_num_bytes(self._size, shape, dtype)
-            others = self._limits
+            others = self._aborted, self._most_polls
             self._peers[dim, dtype] = self._allocated(
                 num_bytes, lambda memory: Peers.over(self._rank, memory, shape, dtype, *others)
             )
@@ -115,10 +115,6 @@ class MemoryPlaces:
     @property
     def _most_rows(self) -> int:
         return _MOST_ROWS * self._size // (2 * (self._size - 1))  # where each row has an owner
-
-    @property
-    def _limits(self) -> tuple[Tensor, int]:
-        return self._aborted, self._most_polls
 
     def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
         """What `over` makes of num_bytes of each rank's memory. None where ranks share no memory;

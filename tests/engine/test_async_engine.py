@@ -234,7 +234,7 @@ def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where)
             "iteration": (inner._executor.step, "launch"),
             "step": (inner, "step"),
             "add": (inner, "add"),
-            "publish": (engine, "_cancel"),
+            "publish": (engine._loop, "cancel"),
         }[where]
         monkeypatch.setattr(target, name, fail)
         if where == "add":

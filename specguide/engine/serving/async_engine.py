@@ -169,7 +169,8 @@ class AsyncEngine:
             check_wait(self._engine.wait_s(client, priority), self._max_wait_s)
             self._num_taken += params.n
             self._commands.put(partial(self._loop.add, mailbox, params.n, add))
-        return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
+        cancel = partial(self._loop.cancel, mailbox)
+        return RequestStream(mailbox, partial(self._commands.put, cancel))
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """See Engine.grammar_of."""
@@ -212,9 +213,6 @@ class AsyncEngine:
 
     def _run(self) -> None:
         self._closed.set_result(self._loop.run())
-
-    def _cancel(self, mailbox: Mailbox) -> None:
-        self._loop.cancel(mailbox)
 
 
 def _answer(asked: Future[T], ask: Callable[[], T]) -> None:

@@ -18,11 +18,9 @@ from functools import partial
 
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy
-from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compiling.job import Done, Job
 from specguide.guided.compiling.libraries import (
-    Enforced,
     Libraries,
     Outcome,
     outcome,
@@ -116,20 +114,14 @@ class ThreadRunner:
         return not is_abandoned
 
     def _outcome(self, run: _Run) -> Outcome:
-        job = run.job
-        return outcome(
-            job.guide,
-            self._config,
-            lambda: self._served(
-                self._libraries.first_enforcing(
-                    job.guide, job.requested, partial(self._begin, run)
-                ),
-                job.guide,
-            ),
-        )
+        job, libraries = run.job, self._libraries
 
-    def _served(self, enforced: Enforced, guide: Guide) -> CompiledGrammar:
-        return self._libraries.served(enforced.grammar, enforced.written, guide)
+        def compiled() -> CompiledGrammar:
+            begin = partial(self._begin, run)
+            enforced = libraries.first_enforcing(job.guide, job.requested, begin)
+            return libraries.served(enforced.grammar, enforced.written, job.guide)
+
+        return outcome(job.guide, self._config, compiled)
 
     def _begin(self, run: _Run, backend: str) -> None:
         """Load the backend, which does not count in the run's time. Raises CompilerBusy where too

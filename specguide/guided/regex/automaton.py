@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import groupby
-from operator import and_, itemgetter, sub
+from operator import and_, itemgetter, or_, sub
 
 from specguide.guided.budget import kept, know, spend
 from specguide.guided.quick import hashed_once
@@ -121,14 +121,14 @@ class Automaton:
         return self.common(other)
 
     def __or__(self, other: Automaton) -> Automaton:
-        return _product(self, other, _in_either, MAX_STATES)
+        return _product(self, other, or_, MAX_STATES)
 
     def __sub__(self, other: Automaton) -> Automaton:
         return self.less(other)
 
     def common(self, other: Automaton, most_states: int = MAX_STATES) -> Automaton:
         """The texts that both match."""
-        return _product(self, other, _in_both, most_states)
+        return _product(self, other, and_, most_states)
 
     def less(self, other: Automaton, most_states: int = MAX_STATES) -> Automaton:
         """The texts that this one matches and the other does not."""
@@ -233,14 +233,6 @@ def _check_states(num_states: int, most_states: int) -> None:
             f"a regular expression of more than {most_states} states cannot be compared with "
             "others; make it simpler"
         )
-
-
-def _in_both(left: bool, right: bool) -> bool:
-    return left and right
-
-
-def _in_either(left: bool, right: bool) -> bool:
-    return left or right
 
 
 def _in_left_alone(left: bool, right: bool) -> bool:

@@ -24,7 +24,8 @@ def telemetry(exposure: Exposure, model_name: str) -> TelemetryConfig | None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    provider = TracerProvider(resource=Resource.create(_service(model_name)))
+    service = {"service.name": "specguide", "gen_ai.request.model": model_name}
+    provider = TracerProvider(resource=Resource.create(service))
     exporter = OTLPSpanExporter(endpoint=exposure.otlp_traces_endpoint)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return {
@@ -34,10 +35,6 @@ def telemetry(exposure: Exposure, model_name: str) -> TelemetryConfig | None:
         "operation_spans": False,
         "exclude": lambda scope: scope.get("path", "").endswith(_UNTRACED),
     }
-
-
-def _service(model_name: str) -> dict[str, str]:
-    return {"service.name": "specguide", "gen_ai.request.model": model_name}
 
 
 def note_generation(delta: RequestDelta) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -161,10 +161,6 @@ def _compilers(
     )
 
 
-def _choice(options: Sequence[str]) -> str:
-    return "root ::= " + " | ".join(map(_literal, options))
-
-
 def _tag(tag: Json, limits: GuideConfig) -> tuple[str, str]:
     form = "structural_tag_with_grammar" if holds_grammar(tag) else "structural_tag"
     return form, json.dumps(for_xgrammar(tag, limits), ensure_ascii=False)
@@ -194,7 +190,7 @@ _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
     "json_schema": lambda schema, limits: ("ebnf", schema_ebnf(schema, limits)),
     "json_object": lambda _, limits: ("ebnf", schema_ebnf(ANY_OBJECT, limits)),
     "regex": lambda pattern, _: ("regex", with_plain_controls(checked_text(pattern, "regex"))),
-    "choice": lambda options, _: ("ebnf", _choice(options)),
+    "choice": lambda options, _: ("ebnf", "root ::= " + " | ".join(map(_literal, options))),
     "structural_tag": _tag,
     "grammar": lambda source, _: _grammar(source),
 }

@@ -67,6 +67,7 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)
 
 
+_NEVER = "xgrammar would ignore it, or allow what is no instance"
 _NOT_FLAT = "xgrammar misreads its repetition inside a repetition or an alternative; write it flat"
 
 
@@ -114,10 +115,6 @@ def _counted(node: Node) -> str | None:
     return _needs_type(node) or unnamed_may_repeat(node)
 
 
-def _never(node: Node) -> str:
-    return "xgrammar would ignore it, or allow what is no instance"
-
-
 def _in_some_forms(unless: Condition | None = None) -> Support:
     return Support(Level.PARTIAL, unless)
 
@@ -141,7 +138,7 @@ XGRAMMAR = Capabilities(
         **dict.fromkeys(_PARTIAL, _in_some_forms()),
         **dict.fromkeys(_IGNORED, Support(Level.IGNORED)),
         **dict.fromkeys(_WITH_TYPE, _in_some_forms(_needs_type)),
-        **dict.fromkeys(("minLength", "maxLength", "allOf"), _in_some_forms(_never)),
+        **dict.fromkeys(("minLength", "maxLength", "allOf"), _in_some_forms(lambda _: _NEVER)),
         **dict.fromkeys(("minProperties", "maxProperties"), _in_some_forms(_counted)),
         "enum": _in_some_forms(_has_siblings("enum")),
         "anyOf": _in_some_forms(_has_siblings("anyOf")),

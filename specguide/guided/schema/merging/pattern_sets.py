@@ -95,10 +95,6 @@ def _checked(text: str) -> str:
     return text
 
 
-def _always(_: frozenset[str]) -> bool:
-    return True
-
-
 def _by_parts(
     patterns: list[str], names: list[str], may_come: Callable[[frozenset[str]], bool]
 ) -> list[Cell]:
@@ -232,7 +228,7 @@ class Patterns:
         long patterns may be too large."""
         cells: list[tuple[Automaton, tuple[str, ...]]] = []
         for number, pattern in enumerate(patterns, 1):
-            may_stay = may_come if number == len(patterns) else _always
+            may_stay = may_come if number == len(patterns) else lambda _: True
             stays_alone = may_stay(frozenset((pattern,)))
             cut, left = [], pattern_automaton(pattern, most_states)
             matched = [name for name in names if left.matches(name)]
