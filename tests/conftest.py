@@ -3,6 +3,8 @@ real-world data."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import random
 from pathlib import Path
 
@@ -37,6 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_interpreted = KERNELS_ARE_INTERPRETED and "small" in item.keywords
         if "gpu" in item.keywords and not is_interpreted:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Tests that are coroutine functions run in an event loop of their own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 @pytest.fixture(autouse=True, scope="module")

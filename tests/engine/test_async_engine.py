@@ -137,159 +137,137 @@ def test_random_cancels_lose_no_slot_and_no_page(folders):
     asyncio.run(main())
 
 
-def test_a_slow_reader_gets_one_delta_and_stalls_nobody(folders):
-    async def main():
-        async with start(folders) as engine:
-            slow = engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True))
-            await collect(engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True)))
-            await until(lambda: engine.num_unfinished == 0)
-            (delta,) = [delta async for delta in slow]
-            assert len(delta.token_ids) == 60 and delta.finish_reason == "length"
-
-    asyncio.run(main())
-
-
-def test_the_queue_is_bounded(folders):
-    async def main():
-        engine = start(folders, max_batch_size=2, max_waiting=3)
-        streams = [engine.generate("abc", ENDLESS) for _ in range(4)]
-        with pytest.raises(
-            QueueFull,
-            match="4 requests are under way, and the engine has room for 5; try again later",
-        ):
-            engine.generate("abc", SamplingParams(n=2))
-        streams.append(engine.generate("abc", ENDLESS))
-        with pytest.raises(QueueFull):
-            engine.generate("abc")
-        with pytest.raises(InvalidParams, match="empty"):
-            engine.generate("")
-        with pytest.raises(InvalidParams, match="params must be a SamplingParams"):
-            engine.generate("abc", {"max_tokens": 3})
-        with pytest.raises(InvalidParams, match="max_waiting must be ≥ 0"):
-            AsyncEngine(engine._engine, max_waiting=-1)
-        streams.clear()
+async def test_a_slow_reader_gets_one_delta_and_stalls_nobody(folders):
+    async with start(folders) as engine:
+        slow = engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True))
+        await collect(engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True)))
         await until(lambda: engine.num_unfinished == 0)
+        (delta,) = [delta async for delta in slow]
+        assert len(delta.token_ids) == 60 and delta.finish_reason == "length"
+
+
+async def test_the_queue_is_bounded(folders):
+    engine = start(folders, max_batch_size=2, max_waiting=3)
+    streams = [engine.generate("abc", ENDLESS) for _ in range(4)]
+    with pytest.raises(
+        QueueFull,
+        match="4 requests are under way, and the engine has room for 5; try again later",
+    ):
+        engine.generate("abc", SamplingParams(n=2))
+    streams.append(engine.generate("abc", ENDLESS))
+    with pytest.raises(QueueFull):
+        engine.generate("abc")
+    with pytest.raises(InvalidParams, match="empty"):
+        engine.generate("")
+    with pytest.raises(InvalidParams, match="params must be a SamplingParams"):
+        engine.generate("abc", {"max_tokens": 3})
+    with pytest.raises(InvalidParams, match="max_waiting must be ≥ 0"):
+        AsyncEngine(engine._engine, max_waiting=-1)
+    streams.clear()
+    await until(lambda: engine.num_unfinished == 0)
+    await collect(engine.generate("abc", SamplingParams(max_tokens=3)))
+    await engine.close()
+    assert is_clean(engine._engine)
+
+
+async def test_it_sleeps_when_there_is_nothing_to_do(folders):
+    async with start(folders, lag=1) as engine:
+        await collect(engine.generate("abc", SamplingParams(max_tokens=5)))
+        before_s, steps = time.process_time(), []
+        step = engine._engine.step
+        engine._engine.step = lambda: steps.append(1) or step()
+        await asyncio.sleep(0.5)
+        assert len(steps) <= 2 and time.process_time() - before_s < 0.2
+
+
+async def test_a_compile_holds_nobody_up_and_can_be_left(folders):
+    async with start(folders) as engine:
+        compiler, future = engine._engine._admission.compiler, GrammarFuture()
+        submit, compiler.submit = compiler.submit, lambda guide, room: future
+        compiling = engine.generate("abc", SamplingParams(guide=Guide(regex="a")))
+        late = engine.generate("abc", SamplingParams(guide=Guide(regex="a"), timeout_s=0.3))
+        await asyncio.sleep(0.05)
+        compiler.submit = submit
+        start_s = time.perf_counter()
         await collect(engine.generate("abc", SamplingParams(max_tokens=3)))
-        await engine.close()
-        assert is_clean(engine._engine)
-
-    asyncio.run(main())
-
-
-def test_it_sleeps_when_there_is_nothing_to_do(folders):
-    async def main():
-        async with start(folders, lag=1) as engine:
-            await collect(engine.generate("abc", SamplingParams(max_tokens=5)))
-            before_s, steps = time.process_time(), []
-            step = engine._engine.step
-            engine._engine.step = lambda: steps.append(1) or step()
-            await asyncio.sleep(0.5)
-            assert len(steps) <= 2 and time.process_time() - before_s < 0.2
-
-    asyncio.run(main())
-
-
-def test_a_compile_holds_nobody_up_and_can_be_left(folders):
-    async def main():
-        async with start(folders) as engine:
-            compiler, future = engine._engine._admission.compiler, GrammarFuture()
-            submit, compiler.submit = compiler.submit, lambda guide, room: future
-            compiling = engine.generate("abc", SamplingParams(guide=Guide(regex="a")))
-            late = engine.generate("abc", SamplingParams(guide=Guide(regex="a"), timeout_s=0.3))
-            await asyncio.sleep(0.05)
-            compiler.submit = submit
-            start_s = time.perf_counter()
-            await collect(engine.generate("abc", SamplingParams(max_tokens=3)))
-            assert time.perf_counter() - start_s < 1
-            ((_, _, last),) = await collect(late)
-            assert isinstance(last.error, RequestTimeout)
-            await compiling.aclose()
-            await until(lambda: engine.num_unfinished == 0)
-            ((text, _, last),) = await collect(
-                engine.generate("abc", SamplingParams(guide=Guide(regex="ab")))
-            )
-            assert (text, last.finish_reason) == ("ab", "stop")
-            ((_, _, last),) = await collect(
-                engine.generate("abc", SamplingParams(guide=Guide(regex="(")))
-            )
-            assert last.finish_reason == "error" and "regular expression" in str(last.error)
-
-    asyncio.run(main())
+        assert time.perf_counter() - start_s < 1
+        ((_, _, last),) = await collect(late)
+        assert isinstance(last.error, RequestTimeout)
+        await compiling.aclose()
+        await until(lambda: engine.num_unfinished == 0)
+        ((text, _, last),) = await collect(
+            engine.generate("abc", SamplingParams(guide=Guide(regex="ab")))
+        )
+        assert (text, last.finish_reason) == ("ab", "stop")
+        ((_, _, last),) = await collect(
+            engine.generate("abc", SamplingParams(guide=Guide(regex="(")))
+        )
+        assert last.finish_reason == "error" and "regular expression" in str(last.error)
 
 
 @pytest.mark.parametrize("where", ["iteration", "step", "add", "publish"])
-def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where):
-    async def main():
-        engine = start(folders, max_batch_size=2)
-        inner, cause = engine._engine, ValueError("the device is gone")
+async def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where):
+    engine = start(folders, max_batch_size=2)
+    inner, cause = engine._engine, ValueError("the device is gone")
 
-        def fail(*_, **__):
-            raise cause
+    def fail(*_, **__):
+        raise cause
 
-        streams = [collect(engine.generate("abc", ENDLESS)) for _ in range(5)]
-        tasks = [asyncio.create_task(stream) for stream in streams]
-        await until(lambda: inner.num_unfinished == 5)
-        assert engine.health.is_healthy
-        target, name = {
-            "iteration": (inner._executor.step, "launch"),
-            "step": (inner, "step"),
-            "add": (inner, "add"),
-            "publish": (engine._loop, "cancel"),
-        }[where]
-        monkeypatch.setattr(target, name, fail)
-        if where == "add":
-            tasks.append(asyncio.create_task(collect(engine.generate("abc", SamplingParams(n=2)))))
-        if where == "publish":
-            await engine.generate("abc").aclose()
-        for samples in await asyncio.wait_for(asyncio.gather(*tasks), 10):
-            for _, _, last in samples:
-                assert last.finish_reason == "error" and isinstance(last.error, EngineError)
-                assert "the device is gone" in str(last.error)
-        assert not engine.health.is_healthy and "the device is gone" in str(engine.health.cause)
-        with pytest.raises(
-            EngineError, match=r"the engine takes no requests: .*the device is gone"
-        ):
-            engine.generate("abc")
-        monkeypatch.undo()
-        report = await asyncio.wait_for(engine.close(), 10)
-        assert report.num_aborted == 0 and engine.num_unfinished == 0
-
-    asyncio.run(main())
+    streams = [collect(engine.generate("abc", ENDLESS)) for _ in range(5)]
+    tasks = [asyncio.create_task(stream) for stream in streams]
+    await until(lambda: inner.num_unfinished == 5)
+    assert engine.health.is_healthy
+    target, name = {
+        "iteration": (inner._executor.step, "launch"),
+        "step": (inner, "step"),
+        "add": (inner, "add"),
+        "publish": (engine._loop, "cancel"),
+    }[where]
+    monkeypatch.setattr(target, name, fail)
+    if where == "add":
+        tasks.append(asyncio.create_task(collect(engine.generate("abc", SamplingParams(n=2)))))
+    if where == "publish":
+        await engine.generate("abc").aclose()
+    for samples in await asyncio.wait_for(asyncio.gather(*tasks), 10):
+        for _, _, last in samples:
+            assert last.finish_reason == "error" and isinstance(last.error, EngineError)
+            assert "the device is gone" in str(last.error)
+    assert not engine.health.is_healthy and "the device is gone" in str(engine.health.cause)
+    with pytest.raises(EngineError, match=r"the engine takes no requests: .*the device is gone"):
+        engine.generate("abc")
+    monkeypatch.undo()
+    report = await asyncio.wait_for(engine.close(), 10)
+    assert report.num_aborted == 0 and engine.num_unfinished == 0
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit(3), GeneratorExit], ids=str)
 @pytest.mark.parametrize("place", ["processor", "matcher", "thread"])
-def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, error, place):
+async def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, error, place):
     def leave(*_):
         raise error
 
-    async def main():
-        engine = start(folders, max_batch_size=4)
-        tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
-        await until(lambda: engine._engine.num_unfinished == 3)
-        if place == "thread":
-            monkeypatch.setattr(engine._commands, "take", leave)
-        else:
-            guide = Guide(matcher=leave) if place == "matcher" else None
-            processors = [leave] if place == "processor" else ()
-            params = SamplingParams(logits_processors=processors, guide=guide)
-            tasks.append(asyncio.create_task(collect(engine.generate("abc", params))))
-        await asyncio.wait_for(until(lambda: not engine.health.is_healthy), 10)
-        monkeypatch.undo()
-        for ((_, _, last),) in await asyncio.wait_for(asyncio.gather(*tasks), 10):
-            assert last.finish_reason == "error" and isinstance(last.error, EngineError)
-        assert type(error() if isinstance(error, type) else error).__name__ in str(
-            engine.health.cause
-        )
-        with pytest.raises(EngineError, match="the engine takes no requests"):
-            engine.generate("abc")
-        await asyncio.wait_for(engine.close(), 10)
-        assert engine.num_unfinished == 0
-
-    asyncio.run(main())
+    engine = start(folders, max_batch_size=4)
+    tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
+    await until(lambda: engine._engine.num_unfinished == 3)
+    if place == "thread":
+        monkeypatch.setattr(engine._commands, "take", leave)
+    else:
+        guide = Guide(matcher=leave) if place == "matcher" else None
+        processors = [leave] if place == "processor" else ()
+        params = SamplingParams(logits_processors=processors, guide=guide)
+        tasks.append(asyncio.create_task(collect(engine.generate("abc", params))))
+    await asyncio.wait_for(until(lambda: not engine.health.is_healthy), 10)
+    monkeypatch.undo()
+    for ((_, _, last),) in await asyncio.wait_for(asyncio.gather(*tasks), 10):
+        assert last.finish_reason == "error" and isinstance(last.error, EngineError)
+    assert type(error() if isinstance(error, type) else error).__name__ in str(engine.health.cause)
+    with pytest.raises(EngineError, match="the engine takes no requests"):
+        engine.generate("abc")
+    await asyncio.wait_for(engine.close(), 10)
+    assert engine.num_unfinished == 0
 
 
-def test_an_exit_in_a_matcher_that_runs_ends_its_request_alone(folders):
+async def test_an_exit_in_a_matcher_that_runs_ends_its_request_alone(folders):
     """A matcher is called from worker threads, where its failures, of whatever kind, are told as
     its request's."""
 
@@ -304,95 +282,70 @@ def test_an_exit_in_a_matcher_that_runs_ends_its_request_alone(folders):
 
         rollback = forced_tokens = None
 
-    async def main():
-        async with start(folders) as engine:
-            neighbour = asyncio.create_task(
-                collect(engine.generate("abc", SamplingParams(max_tokens=30)))
-            )
-            ((_, _, last),) = await collect(
-                engine.generate("abc", SamplingParams(guide=Guide(matcher=Leaving)))
-            )
-            assert "SystemExit" in str(last.error) and engine.health.is_healthy
-            assert (await neighbour)[0][2].error is None
-
-    asyncio.run(main())
+    async with start(folders) as engine:
+        neighbour = asyncio.create_task(
+            collect(engine.generate("abc", SamplingParams(max_tokens=30)))
+        )
+        ((_, _, last),) = await collect(
+            engine.generate("abc", SamplingParams(guide=Guide(matcher=Leaving)))
+        )
+        assert "SystemExit" in str(last.error) and engine.health.is_healthy
+        assert (await neighbour)[0][2].error is None
 
 
-def test_a_failure_that_telling_it_meets_again_is_told(folders, monkeypatch):
-    async def main():
-        engine = start(folders)
-        tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(2)]
-        await until(lambda: engine._engine.num_unfinished == 2)
-        monkeypatch.setattr("specguide.scheduler.OutputText.take", lambda self: 1 / 0)
-        for ((_, _, last),) in await asyncio.wait_for(asyncio.gather(*tasks), 10):
-            assert isinstance(last.error, EngineError) and "division" in str(last.error)
-        await asyncio.wait_for(engine.close(), 10)
-
-    asyncio.run(main())
+async def test_a_failure_that_telling_it_meets_again_is_told(folders, monkeypatch):
+    engine = start(folders)
+    tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(2)]
+    await until(lambda: engine._engine.num_unfinished == 2)
+    monkeypatch.setattr("specguide.scheduler.OutputText.take", lambda self: 1 / 0)
+    for ((_, _, last),) in await asyncio.wait_for(asyncio.gather(*tasks), 10):
+        assert isinstance(last.error, EngineError) and "division" in str(last.error)
+    await asyncio.wait_for(engine.close(), 10)
 
 
-def test_samples_that_there_is_never_room_for(folders):
-    async def main():
-        async with start(folders, max_batch_size=2, max_waiting=3) as engine:
-            with pytest.raises(
-                InvalidParams, match=r"n = 6 asks for more samples than the 5 requests"
-            ):
-                engine.generate("abc", SamplingParams(n=6))
-            assert (
-                len(await collect(engine.generate("abc", SamplingParams(n=5, max_tokens=2)))) == 5
-            )
-
-    asyncio.run(main())
+async def test_samples_that_there_is_never_room_for(folders):
+    async with start(folders, max_batch_size=2, max_waiting=3) as engine:
+        with pytest.raises(InvalidParams, match=r"n = 6 asks for more samples than the 5 requests"):
+            engine.generate("abc", SamplingParams(n=6))
+        assert len(await collect(engine.generate("abc", SamplingParams(n=5, max_tokens=2)))) == 5
 
 
-def test_a_close_without_a_limit_waits_for_all_requests(folders):
-    async def main():
-        engine = start(folders)
-        short = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=3))))
-        await asyncio.sleep(0)
-        report = await asyncio.wait_for(engine.close(math.inf), 20)
-        assert (report.num_ended, report.num_aborted) == (1, 0)
-        assert (await short)[0][2].finish_reason == "length"
-
-    asyncio.run(main())
+async def test_a_close_without_a_limit_waits_for_all_requests(folders):
+    engine = start(folders)
+    short = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=3))))
+    await asyncio.sleep(0)
+    report = await asyncio.wait_for(engine.close(math.inf), 20)
+    assert (report.num_ended, report.num_aborted) == (1, 0)
+    assert (await short)[0][2].finish_reason == "length"
 
 
-def test_closing_does_not_wait_for_threads_of_others(folders):
+async def test_closing_does_not_wait_for_threads_of_others(folders):
     """The event loop's own may all be busy when a server is stopped."""
-
-    async def main():
-        engine, done = start(folders), threading.Event()
-        busy = [asyncio.create_task(asyncio.to_thread(done.wait, 20)) for _ in range(64)]
-        await asyncio.sleep(0.05)
-        await asyncio.wait_for(engine.close(0), 10)
-        done.set()
-        await asyncio.gather(*busy)
-
-    asyncio.run(main())
+    engine, done = start(folders), threading.Event()
+    busy = [asyncio.create_task(asyncio.to_thread(done.wait, 20)) for _ in range(64)]
+    await asyncio.sleep(0.05)
+    await asyncio.wait_for(engine.close(0), 10)
+    done.set()
+    await asyncio.gather(*busy)
 
 
-def test_close_waits_then_aborts_and_says_so(folders):
-    async def main():
-        engine = start(folders, max_batch_size=2)
-        step = engine._engine.step
-        engine._engine.step = lambda: time.sleep(0.03) or step()  # 480 tokens take 3.6 s at least
-        short = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=3))))
-        long = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
-        await asyncio.sleep(0)
-        report = await engine.close(timeout_s=2.0)
-        assert (report.num_ended, report.num_aborted) == (1, 3) and 1.9 < report.waited_s < 20
-        assert "for 4 requests: 1 ended, 3 were aborted" in str(report)
-        assert (await short)[0][2].finish_reason == "length"
-        assert [samples[0][2].finish_reason for samples in await asyncio.gather(*long)] == [
-            "abort"
-        ] * 3
-        with pytest.raises(
-            EngineError, match="the engine takes no requests: the engine is being closed"
-        ):
-            engine.generate("abc")
-        assert await engine.close() == report and is_clean(engine._engine)
-
-    asyncio.run(main())
+async def test_close_waits_then_aborts_and_says_so(folders):
+    engine = start(folders, max_batch_size=2)
+    step = engine._engine.step
+    engine._engine.step = lambda: time.sleep(0.03) or step()  # 480 tokens take 3.6 s at least
+    short = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=3))))
+    long = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
+    await asyncio.sleep(0)
+    report = await engine.close(timeout_s=2.0)
+    assert (report.num_ended, report.num_aborted) == (1, 3) and 1.9 < report.waited_s < 20
+    assert "for 4 requests: 1 ended, 3 were aborted" in str(report)
+    assert (await short)[0][2].finish_reason == "length"
+    assert [samples[0][2].finish_reason for samples in await asyncio.gather(*long)] == ["abort"] * 3
+    with pytest.raises(
+        EngineError, match="the engine takes no requests: the engine is being closed"
+    ):
+        engine.generate("abc")
+    assert await engine.close() == report and is_clean(engine._engine)
 
 
 def test_a_loop_that_is_gone_takes_its_requests_along(folders):

@@ -114,8 +114,8 @@ def test_outputs_equal_those_in_process(folders, config, tmp_path):
         assert prompt_logprobs == rounded(out.prompt_logprobs)
 
 
-def test_what_is_wrong_with_a_request_is_told_with_its_class(config, tmp_path):
-    async def main(core):
+async def test_what_is_wrong_with_a_request_is_told_with_its_class(config, tmp_path):
+    with core_thread(config, tmp_path, max_waiting=4) as core:
         front = core.front()
         for prompt, error in (("", InvalidParams), ([5000], InvalidParams), ([], InvalidParams)):
             with pytest.raises(error, match="prompt"):
@@ -132,12 +132,9 @@ def test_what_is_wrong_with_a_request_is_told_with_its_class(config, tmp_path):
             ((_, _, last),) = await collect(front.generate("abc", params))
             assert last.finish_reason == "error" and type(last.error) is error, last
 
+
+async def test_the_queue_is_bounded_over_all_fronts(config, tmp_path):
     with core_thread(config, tmp_path, max_waiting=4) as core:
-        asyncio.run(main(core))
-
-
-def test_the_queue_is_bounded_over_all_fronts(config, tmp_path):
-    async def main(core):
         one, other = core.front("one"), core.front("other")
         streams = [one.generate("abc", ENDLESS) for _ in range(6)]
         await until(lambda: core.fronts.loop.num_live == 6)
@@ -147,37 +144,28 @@ def test_the_queue_is_bounded_over_all_fronts(config, tmp_path):
         streams.clear()
         await until(lambda: core.engine.num_unfinished == 0 and one.num_unfinished == 0)
 
-    with core_thread(config, tmp_path, max_waiting=4) as core:
-        asyncio.run(main(core))
 
-
-def test_who_would_wait_too_long_is_told_when_to_come_back(config, tmp_path, monkeypatch):
-    async def main(core):
+async def test_who_would_wait_too_long_is_told_when_to_come_back(config, tmp_path, monkeypatch):
+    with core_thread(config, tmp_path, max_wait_s=2.0) as core:
         told = []
         monkeypatch.setattr(core.engine, "wait_s", lambda *asked: told.append(asked) or 7.5)
         ((_, _, last),) = await collect(core.front().generate("abc", priority=3, client="a"))
         assert type(last.error) is QueueFull and last.error.retry_after_s == 5.5
         assert told == [("a", 3)] and core.engine.num_unfinished == 0
 
-    with core_thread(config, tmp_path, max_wait_s=2.0) as core:
-        asyncio.run(main(core))
 
-
-def test_the_name_of_a_request_travels_to_the_log_of_the_core(config, tmp_path, caplog):
-    async def main(core):
+async def test_the_name_of_a_request_travels_to_the_log_of_the_core(config, tmp_path, caplog):
+    logs = caplog.at_level(logging.INFO, logger="specguide.requests")
+    with logs, core_thread(config, tmp_path) as core:
         EXTERNAL_ID.set("job-7")
         await collect(core.front().generate("abc", SamplingParams(max_tokens=2)))
         await until(lambda: "specguide.requests" in [one.name for one in caplog.records])
         logged = [one for one in caplog.records if one.name == "specguide.requests"]
         assert [json.loads(one.message)["external_id"] for one in logged] == ["job-7"]
 
-    logs = caplog.at_level(logging.INFO, logger="specguide.requests")
-    with logs, core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
 
-
-def test_stats_and_health_travel(config, tmp_path):
-    async def main(core):
+async def test_stats_and_health_travel(config, tmp_path):
+    with core_thread(config, tmp_path) as core:
         front = core.front()
         assert front.health.is_healthy
         await collect(front.generate("abc", SamplingParams(max_tokens=9, ignore_eos=True)))
@@ -188,12 +176,9 @@ def test_stats_and_health_travel(config, tmp_path):
         grammar = front.grammar_of(SamplingParams(guide=Guide(regex="ab")))
         assert grammar.matcher().accept(ord("a")) is not None
 
+
+async def test_a_front_that_leaves_takes_its_own_requests_along(config, tmp_path):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_a_front_that_leaves_takes_its_own_requests_along(config, tmp_path):
-    async def main(core):
         one, other = core.front("one"), core.front("other")
         gone = [one.generate("abc", ENDLESS) for _ in range(3)]
         stays = asyncio.create_task(collect(other.generate("abc", ENDLESS)))
@@ -204,14 +189,10 @@ def test_a_front_that_leaves_takes_its_own_requests_along(config, tmp_path):
         ((_, tokens, last),) = await stays
         assert (len(tokens), last.finish_reason) == (480, "length") and gone
 
-    with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
 
-
-def test_what_a_front_has_asked_last_ends_with_it_too(config, tmp_path, monkeypatch):
+async def test_what_a_front_has_asked_last_ends_with_it_too(config, tmp_path, monkeypatch):
     """A front's last message and the word that it is gone may be read at once."""
-
-    async def main(core):
+    with core_thread(config, tmp_path) as core:
         front, goes_on, step = core.front("one"), threading.Event(), core.engine.step
         monkeypatch.setattr(core.engine, "step", lambda: (goes_on.wait(10), step()))
         gone = [front.generate("abc", ENDLESS)]
@@ -223,12 +204,9 @@ def test_what_a_front_has_asked_last_ends_with_it_too(config, tmp_path, monkeypa
         await until(lambda: core.engine.num_unfinished == 0)
         assert core.engine.stats().finished == {"abort": 2} and gone
 
+
+async def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
-    async def main(core):
         front = core.front()
         liar = zmq.Context.instance().socket(zmq.DEALER)
         liar.setsockopt(zmq.LINGER, 0)
@@ -257,17 +235,14 @@ def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
         await until(lambda: core.engine.num_unfinished == 0)
         front._link._take(wire.Deltas([wire.Delta(99, 0, [1])]))  # of a request there is not
         liar.close()
-
-    with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
     assert "dropped" in caplog.text
 
 
-def test_a_request_whose_text_cannot_begin_is_not_sent(config, tmp_path, monkeypatch):
+async def test_a_request_whose_text_cannot_begin_is_not_sent(config, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise UnicodeError("such a prompt")
 
-    async def main(core):
+    with core_thread(config, tmp_path) as core:
         front = core.front()
         with monkeypatch.context() as patch:
             patch.setattr(front.tokenizer, "detokenizer", fail)
@@ -276,14 +251,10 @@ def test_a_request_whose_text_cannot_begin_is_not_sent(config, tmp_path, monkeyp
         ((_, tokens, _),) = await collect(front.generate("abc", SamplingParams(max_tokens=5)))
         assert len(tokens) <= 5 and core.engine.num_unfinished == 0
 
-    with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
 
-
-def test_what_the_core_cannot_read_ends_with_an_error(config, tmp_path, monkeypatch):
+async def test_what_the_core_cannot_read_ends_with_an_error(config, tmp_path, monkeypatch):
     unreadable = wire.ENCODER.encode(["AddRequest", 1, "no ids"])
-
-    async def main(core):
+    with core_thread(config, tmp_path) as core:
         front = core.front()
         one = SamplingParams(max_tokens=5, n=2)
         goes_on = asyncio.create_task(collect(front.generate("abc", ENDLESS)))
@@ -301,12 +272,9 @@ def test_what_the_core_cannot_read_ends_with_an_error(config, tmp_path, monkeypa
         ((_, tokens, last),) = await goes_on
         assert (len(tokens), last.finish_reason) == (480, "length")
 
+
+async def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
-    async def main(core):
         one, other = core.front("one"), core.front("other")
         await asyncio.gather(one.refresh_stats(), other.refresh_stats())
         waiting = asyncio.create_task(collect(one.generate("abc", ENDLESS)))
@@ -323,12 +291,9 @@ def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
         with pytest.raises(EngineError, match="the engine takes no requests"):
             other.generate("abc")
 
+
+async def test_a_core_that_is_gone_and_one_that_follows(config, tmp_path):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_a_core_that_is_gone_and_one_that_follows(config, tmp_path):
-    async def main(core):
         front = core.front()
         waiting = asyncio.create_task(collect(front.generate("abc", replace(ENDLESS, n=2))))
         await until(lambda: core.engine.stats().num_running == 2)
@@ -349,12 +314,9 @@ def test_a_core_that_is_gone_and_one_that_follows(config, tmp_path):
         ((_, tokens, _),) = await collect(front.generate("abc", SamplingParams(max_tokens=5)))
         assert 1 <= len(tokens) <= 5
 
+
+async def test_close_waits_then_aborts_and_says_so(config, tmp_path):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_close_waits_then_aborts_and_says_so(config, tmp_path):
-    async def main(core):
         front = core.front()
         quick = asyncio.create_task(
             collect(front.generate("abc", SamplingParams(max_tokens=5, ignore_eos=True)))
@@ -371,20 +333,14 @@ def test_close_waits_then_aborts_and_says_so(config, tmp_path):
         with pytest.raises(EngineError, match="being closed"):
             front.generate("abc")
 
+
+async def test_a_front_that_is_closed_lets_the_threads_of_its_grammars_go(config, tmp_path):
     with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
-
-
-def test_a_front_that_is_closed_lets_the_threads_of_its_grammars_go(config, tmp_path):
-    async def main(core):
         front, before = core.front(), threads()
         grammar = await asyncio.to_thread(front.grammar_of, SamplingParams(guide=Guide(regex="a")))
         assert grammar is not None and threads() > before
         await front.close()
         assert threads() == before
-
-    with core_thread(config, tmp_path) as core:
-        asyncio.run(main(core))
 
 
 def threads() -> int:

@@ -99,65 +99,53 @@ async def alone(config, **given):
 
 
 @pytest.mark.parametrize("spec", [{}, {"tree": DynamicTree(2, 2, 4)}], ids=["chain", "tree"])
-def test_outputs_and_acceptance_equal_those_of_one_engine(folders, spec):
-    async def run():
-        config, at = config_of(folders, **spec), address()
-        expected = await alone(config)
-        async with apart(config, at) as (served, decode, prefill):
-            assert await outputs(served) == expected
-            got, sent = decode.stats().transfers, prefill.stats().transfers
-        assert got["requests"] == 1 and not got["fallbacks"]  # later ones find the first's pages
-        assert got["pages"] == sent["pages"] > 3 and got["bytes"] == sent["bytes"] > 0
-
-    asyncio.run(run())
+async def test_outputs_and_acceptance_equal_those_of_one_engine(folders, spec):
+    config, at = config_of(folders, **spec), address()
+    expected = await alone(config)
+    async with apart(config, at) as (served, decode, prefill):
+        assert await outputs(served) == expected
+        got, sent = decode.stats().transfers, prefill.stats().transfers
+    assert got["requests"] == 1 and not got["fallbacks"]  # later ones find the first's pages
+    assert got["pages"] == sent["pages"] > 3 and got["bytes"] == sent["bytes"] > 0
 
 
-def test_prompts_of_adapters_are_computed_with_them(folders, tmp_path):
-    async def run():
-        modules = tuple(f"{it}={adapter(tmp_path / it, folders[0], ord(it))}" for it in "ab")
-        config, at = replace(config_of(folders), lora_modules=modules), address()
-        cases = [replace(CASES[0], lora=name) for name in ("b", None, "a")]
-        expected = await alone(config, cases=cases)
-        assert len(set(map(str, expected))) == 3
-        async with apart(config, at) as (served, decode, _):
-            found = await asyncio.gather(*(outputs(served, [case]) for case in cases))
-            assert [told for [told] in found] == expected
-            counts = decode.stats().transfers
-        assert counts["requests"] == 3 and counts["pages"] > 9 and not counts["fallbacks"]
-        other = with_role(replace(config, lora_modules=modules[::-1]), "prefill", at)
-        async with apart(config, at, other) as (served, decode, _):
-            assert await outputs(served, cases) == expected
-            assert decode.stats().transfers["pages"] == 0
-
-    asyncio.run(run())
+async def test_prompts_of_adapters_are_computed_with_them(folders, tmp_path):
+    modules = tuple(f"{it}={adapter(tmp_path / it, folders[0], ord(it))}" for it in "ab")
+    config, at = replace(config_of(folders), lora_modules=modules), address()
+    cases = [replace(CASES[0], lora=name) for name in ("b", None, "a")]
+    expected = await alone(config, cases=cases)
+    assert len(set(map(str, expected))) == 3
+    async with apart(config, at) as (served, decode, _):
+        found = await asyncio.gather(*(outputs(served, [case]) for case in cases))
+        assert [told for [told] in found] == expected
+        counts = decode.stats().transfers
+    assert counts["requests"] == 3 and counts["pages"] > 9 and not counts["fallbacks"]
+    other = with_role(replace(config, lora_modules=modules[::-1]), "prefill", at)
+    async with apart(config, at, other) as (served, decode, _):
+        assert await outputs(served, cases) == expected
+        assert decode.stats().transfers["pages"] == 0
 
 
 @pytest.mark.parametrize("case", range(3))
-def test_each_case_from_a_cold_cache(folders, case):
-    async def run():
-        config, at = config_of(folders), address()
-        expected = await alone(config, cases=[CASES[case]])
-        async with apart(config, at) as (served, decode, _):
-            assert await outputs(served, [CASES[case]]) == expected
-            counts = decode.stats().transfers
-        assert counts["pages"] > 3 and not counts["fallbacks"]
-
-    asyncio.run(run())
+async def test_each_case_from_a_cold_cache(folders, case):
+    config, at = config_of(folders), address()
+    expected = await alone(config, cases=[CASES[case]])
+    async with apart(config, at) as (served, decode, _):
+        assert await outputs(served, [CASES[case]]) == expected
+        counts = decode.stats().transfers
+    assert counts["pages"] > 3 and not counts["fallbacks"]
 
 
-def test_only_what_is_missing_is_asked_for(folders):
-    async def run():
-        config, at = config_of(folders), address()
-        async with apart(config, at) as (served, decode, _):
-            await outputs(served, CASES[:1])
-            before = decode.stats().transfers["pages"]
-            longer = PROMPT + "and more than a page of other text"
-            told = await outputs(served, CASES[:1], longer)
-            more = decode.stats().transfers["pages"] - before
-        assert 0 < more < before
-        assert told == await alone(config, cases=CASES[:1], prompt=longer)
-
-    asyncio.run(run())
+async def test_only_what_is_missing_is_asked_for(folders):
+    config, at = config_of(folders), address()
+    async with apart(config, at) as (served, decode, _):
+        await outputs(served, CASES[:1])
+        before = decode.stats().transfers["pages"]
+        longer = PROMPT + "and more than a page of other text"
+        told = await outputs(served, CASES[:1], longer)
+        more = decode.stats().transfers["pages"] - before
+    assert 0 < more < before
+    assert told == await alone(config, cases=CASES[:1], prompt=longer)
 
 
 @pytest.mark.parametrize(
@@ -170,28 +158,22 @@ def test_only_what_is_missing_is_asked_for(folders):
     ],
     ids=["drafter", "page size", "dtype", "model"],
 )
-def test_engines_that_differ_are_refused_by_name(folders, caplog, change, named):
-    async def run():
-        config, at = config_of(folders), address()
-        expected = await alone(config, cases=CASES[:1])
-        other = change(with_role(config, "prefill", at))
-        async with apart(config, at, other) as (served, decode, _):
-            assert await outputs(served, CASES[:1]) == expected
-            counts = decode.stats().transfers
-        assert counts["fallbacks"] == 1 and counts["pages"] == 0
-
-    asyncio.run(run())
+async def test_engines_that_differ_are_refused_by_name(folders, caplog, change, named):
+    config, at = config_of(folders), address()
+    expected = await alone(config, cases=CASES[:1])
+    other = change(with_role(config, "prefill", at))
+    async with apart(config, at, other) as (served, decode, _):
+        assert await outputs(served, CASES[:1]) == expected
+        counts = decode.stats().transfers
+    assert counts["fallbacks"] == 1 and counts["pages"] == 0
     assert f"the KV pages of the two engines differ: {named} is" in caplog.text
 
 
-def test_a_peer_that_is_not_there_costs_nothing(folders):
-    async def run():
-        config = config_of(folders)
-        async with running(with_role(config, "decode", address())) as (served, decode):
-            assert await outputs(served) == await alone(config)
-            assert decode.stats().transfers["fallbacks"] >= 1
-
-    asyncio.run(run())
+async def test_a_peer_that_is_not_there_costs_nothing(folders):
+    config = config_of(folders)
+    async with running(with_role(config, "decode", address())) as (served, decode):
+        assert await outputs(served) == await alone(config)
+        assert decode.stats().transfers["fallbacks"] >= 1
 
 
 class Peer:
@@ -257,44 +239,35 @@ def replace_number(fetch):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_peer_that_lies_or_dies_ends_its_transfer_only(folders, lie):
-    async def run():
-        config, at = config_of(folders), address()
-        expected = await alone(config, cases=CASES[:1])
-        with Peer(at, LIES[lie]):
-            async with connected(with_role(config, "decode", at, 5.0)) as (served, decode):
-                assert await outputs(served, CASES[:1]) == expected
-                counts = decode.stats().transfers
-        assert counts["fallbacks"] == 1 and counts["pages"] == 0 and counts["seconds"] < 4
-
-    asyncio.run(run())
+async def test_a_peer_that_lies_or_dies_ends_its_transfer_only(folders, lie):
+    config, at = config_of(folders), address()
+    expected = await alone(config, cases=CASES[:1])
+    with Peer(at, LIES[lie]):
+        async with connected(with_role(config, "decode", at, 5.0)) as (served, decode):
+            assert await outputs(served, CASES[:1]) == expected
+            counts = decode.stats().transfers
+    assert counts["fallbacks"] == 1 and counts["pages"] == 0 and counts["seconds"] < 4
 
 
-def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
-    async def run():
-        config, at = config_of(folders), address()
-        with Peer(at, lambda fetch: []) as peer:
-            async with connected(with_role(config, "decode", at, 0.5)) as (served, decode):
-                await outputs(served, CASES[:1])
-                assert 0.4 < decode.stats().transfers["seconds"] < 3
-                await outputs(served, CASES[:1], "other " * 30)
-        assert peer.num_asked == peer.num_forgotten == 1
-
-    asyncio.run(run())
+async def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
+    config, at = config_of(folders), address()
+    with Peer(at, lambda fetch: []) as peer:
+        async with connected(with_role(config, "decode", at, 0.5)) as (served, decode):
+            await outputs(served, CASES[:1])
+            assert 0.4 < decode.stats().transfers["seconds"] < 3
+            await outputs(served, CASES[:1], "other " * 30)
+    assert peer.num_asked == peer.num_forgotten == 1
 
 
-def test_a_request_that_leaves_while_it_waits_ends(folders):
-    async def run():
-        config, at = config_of(folders), address()
-        with Peer(at, lambda fetch: []) as peer:
-            async with connected(with_role(config, "decode", at)) as (served, _):
-                [(_, _, last)] = await collect(
-                    served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
-                )
-                assert last.finish_reason == "error" and "timeout_s" in str(last.error)
-                await until(lambda: peer.num_forgotten == 1)
-
-    asyncio.run(run())
+async def test_a_request_that_leaves_while_it_waits_ends(folders):
+    config, at = config_of(folders), address()
+    with Peer(at, lambda fetch: []) as peer:
+        async with connected(with_role(config, "decode", at)) as (served, _):
+            [(_, _, last)] = await collect(
+                served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
+            )
+            assert last.finish_reason == "error" and "timeout_s" in str(last.error)
+            await until(lambda: peer.num_forgotten == 1)
 
 
 def test_a_prompt_that_nobody_waits_for_any_more_is_not_computed(folders):
@@ -318,62 +291,54 @@ def test_a_prompt_that_nobody_waits_for_any_more_is_not_computed(folders):
     engine.close()
 
 
-def test_a_prompt_that_is_too_long_ends_alone(folders):
-    async def run():
-        config, at = replace(config_of(folders), max_model_len=100), address()
-        async with apart(config, at) as (served, decode, _):
-            for length in (100, 100_000):  # the last has a message too long for the prefill engine
-                [(_, _, last)] = await collect(served.generate([97] * length, CASES[0]))
-                assert isinstance(last.error, PromptTooLong)
-            assert not decode.stats().transfers["requests"]
-            assert await outputs(served, CASES[:1], "abc") == await alone(
-                config, cases=CASES[:1], prompt="abc"
-            )
-
-    asyncio.run(run())
+async def test_a_prompt_that_is_too_long_ends_alone(folders):
+    config, at = replace(config_of(folders), max_model_len=100), address()
+    async with apart(config, at) as (served, decode, _):
+        for length in (100, 100_000):  # the last has a message too long for the prefill engine
+            [(_, _, last)] = await collect(served.generate([97] * length, CASES[0]))
+            assert isinstance(last.error, PromptTooLong)
+        assert not decode.stats().transfers["requests"]
+        assert await outputs(served, CASES[:1], "abc") == await alone(
+            config, cases=CASES[:1], prompt="abc"
+        )
 
 
-def test_a_prompt_too_long_for_the_prefill_engine_is_computed_here(folders, monkeypatch, caplog):
+async def test_a_prompt_too_long_for_the_prefill_engine_is_computed_here(
+    folders, monkeypatch, caplog
+):
     monkeypatch.setattr(prefill_side, "_SMALL_FRAME", 0)
-
-    async def run():
-        config, at = config_of(folders), address()
-        prefill_config = with_role(replace(config, max_model_len=64), "prefill", at)
-        async with apart(config, at, prefill_config) as (served, decode, _):
-            for prompt in (3 * PROMPT, "another beginning " * 3):
-                expected = await alone(config, cases=CASES[:1], prompt=prompt)
-                assert await outputs(served, CASES[:1], prompt) == expected
-            counts = decode.stats().transfers
-        assert (counts["requests"], counts["fallbacks"]) == (2, 1) and counts["pages"]
-        assert "the context holds 64" in caplog.text and "was lost" not in caplog.text
-
-    asyncio.run(run())
+    config, at = config_of(folders), address()
+    prefill_config = with_role(replace(config, max_model_len=64), "prefill", at)
+    async with apart(config, at, prefill_config) as (served, decode, _):
+        for prompt in (3 * PROMPT, "another beginning " * 3):
+            expected = await alone(config, cases=CASES[:1], prompt=prompt)
+            assert await outputs(served, CASES[:1], prompt) == expected
+        counts = decode.stats().transfers
+    assert (counts["requests"], counts["fallbacks"]) == (2, 1) and counts["pages"]
+    assert "the context holds 64" in caplog.text and "was lost" not in caplog.text
 
 
-def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
-    async def run():
-        config, at = config_of(folders), address()
-        async with running(with_role(config, "prefill", at)) as (served, prefill):
-            with zmq.Context.instance().socket(zmq.DEALER) as hostile:
-                hostile.setsockopt(zmq.LINGER, 0)
-                hostile.connect(at)
-                for frames in ([b"\xc1"], [b"", b"", b""], [b"\x00" * (1 << 20)]):
-                    hostile.send_multipart(frames)
-                form = prefill._transfer._format
-                for asked in (
-                    *(([], 0, 1), ([-1], 0, 1), ([1] * 9, 3, 1), ([1], 0, 9)),
-                    *(([1] * 40, 0, 1, 1), ([1] * 40, 0, 1, -1)),  # of adapters that are not there
-                ):
-                    hostile.send(wire.ENCODER.encode(wire.Fetch(1, form, *asked)))
-                    assert await asyncio.to_thread(hostile.poll, 3000)
-                    assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
-            [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))
-            assert isinstance(last.error, InvalidParams) and "role 'prefill'" in str(last.error)
-            async with connected(with_role(config, "decode", at)) as (decoding, decode):
-                await outputs(decoding, CASES[:1])
-                assert decode.stats().transfers["pages"] > 3
-
-    asyncio.run(run())
+async def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
+    config, at = config_of(folders), address()
+    async with running(with_role(config, "prefill", at)) as (served, prefill):
+        with zmq.Context.instance().socket(zmq.DEALER) as hostile:
+            hostile.setsockopt(zmq.LINGER, 0)
+            hostile.connect(at)
+            for frames in ([b"\xc1"], [b"", b"", b""], [b"\x00" * (1 << 20)]):
+                hostile.send_multipart(frames)
+            form = prefill._transfer._format
+            for asked in (
+                *(([], 0, 1), ([-1], 0, 1), ([1] * 9, 3, 1), ([1], 0, 9)),
+                *(([1] * 40, 0, 1, 1), ([1] * 40, 0, 1, -1)),  # of adapters that are not there
+            ):
+                hostile.send(wire.ENCODER.encode(wire.Fetch(1, form, *asked)))
+                assert await asyncio.to_thread(hostile.poll, 3000)
+                assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
+        [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))
+        assert isinstance(last.error, InvalidParams) and "role 'prefill'" in str(last.error)
+        async with connected(with_role(config, "decode", at)) as (decoding, decode):
+            await outputs(decoding, CASES[:1])
+            assert decode.stats().transfers["pages"] > 3
 
 
 def test_an_engine_is_closed_once_however_often_it_is_asked(folders):

@@ -3,7 +3,6 @@ with."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -83,29 +82,25 @@ def test_requests_that_lose_their_pages_keep_what_they_had(folders, lag):
     llm.close()
 
 
-def test_streamed_deltas_carry_their_iterations(folders):
-    async def main():
-        async with start(folders, lag=1) as engine:
-            deltas = [
-                delta
-                async for delta in engine.generate(
-                    "abc",
-                    SamplingParams(max_tokens=40, temperature=0.9, seed=1, return_drafts=True),
-                )
-            ]
-            for delta in deltas:
-                assert (
-                    tuple(token for one in delta.iterations for token in one.tokens)
-                    == delta.token_ids
-                )
-            check(
-                [one for delta in deltas for one in delta.iterations],
-                [token for delta in deltas for token in delta.token_ids],
-                deltas[-1].metrics,
+async def test_streamed_deltas_carry_their_iterations(folders):
+    async with start(folders, lag=1) as engine:
+        deltas = [
+            delta
+            async for delta in engine.generate(
+                "abc",
+                SamplingParams(max_tokens=40, temperature=0.9, seed=1, return_drafts=True),
             )
-            assert all([delta.iterations is None async for delta in engine.generate("abc")])
-
-    asyncio.run(main())
+        ]
+        for delta in deltas:
+            assert (
+                tuple(token for one in delta.iterations for token in one.tokens) == delta.token_ids
+            )
+        check(
+            [one for delta in deltas for one in delta.iterations],
+            [token for delta in deltas for token in delta.token_ids],
+            deltas[-1].metrics,
+        )
+        assert all([delta.iterations is None async for delta in engine.generate("abc")])
 
 
 def test_on_a_cpu_an_iteration_knows_its_grammar_time(folders):

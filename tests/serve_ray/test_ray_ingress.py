@@ -143,7 +143,7 @@ class EndlessAnswer:
         pass
 
 
-def test_an_ingress_that_stops_tells_those_under_way_and_those_that_come():
+async def test_an_ingress_that_stops_tells_those_under_way_and_those_that_come():
     pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
     from specguide.serve_ray.ingress import Ingress
 
@@ -164,19 +164,16 @@ def test_an_ingress_that_stops_tells_those_under_way_and_those_that_come():
         await (await ingress(Request(scope)))(scope, receive, send)
         return sent[0]["status"], b"".join(each.get("body", b"") for each in sent)
 
-    async def run():
-        begun = asyncio.create_task(ask())
-        await asyncio.sleep(0.1)
-        stopping = asyncio.create_task(ingress.stop(0.2))
-        await asyncio.sleep(0)
-        status, body = await ask()
-        assert status == 503 and json.loads(body)["error"]["code"] == "shutting_down"
-        assert not begun.done()
-        await stopping
-        status, body = await begun
-        assert status == 200 and b"shutting_down" in body and body.endswith(b"data: [DONE]\n\n")
-
-    asyncio.run(run())
+    begun = asyncio.create_task(ask())
+    await asyncio.sleep(0.1)
+    stopping = asyncio.create_task(ingress.stop(0.2))
+    await asyncio.sleep(0)
+    status, body = await ask()
+    assert status == 503 and json.loads(body)["error"]["code"] == "shutting_down"
+    assert not begun.done()
+    await stopping
+    status, body = await begun
+    assert status == 200 and b"shutting_down" in body and body.endswith(b"data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +216,7 @@ def test_a_replica_that_is_gone_behind_the_head_of_its_answer_is_a_503(kind):
     assert json.loads(body["body"])["error"]["code"] == "replica_lost"
 
 
-def test_a_replica_that_is_gone_behind_a_whole_answer_is_no_loss():
+async def test_a_replica_that_is_gone_behind_a_whole_answer_is_no_loss():
     async def app(scope, receive, send):
         await JSONResponse("whole")(scope, receive, send)
         raise RuntimeError("gone")
@@ -230,13 +227,10 @@ def test_a_replica_that_is_gone_behind_a_whole_answer_is_no_loss():
     async def send(message):
         sent.append(message)
 
-    async def main():
-        passed_on = ingress._PassedOn(send, "/v1/completions")
-        with pytest.raises(RuntimeError) as caught:
-            await passed_on.take(answer(app, ForwardedRequest({}, b"")))
-        await passed_on.fail(ingress.error_of(caught.value), {"type": "http"}, None)
-
-    asyncio.run(main())
+    passed_on = ingress._PassedOn(send, "/v1/completions")
+    with pytest.raises(RuntimeError) as caught:
+        await passed_on.take(answer(app, ForwardedRequest({}, b"")))
+    await passed_on.fail(ingress.error_of(caught.value), {"type": "http"}, None)
     start, body = sent
     assert start["status"] == 200 and body["body"] == b'"whole"' and not body["more_body"]
 

@@ -220,24 +220,20 @@ def test_a_sample_that_comes_before_the_scores_of_its_prompt_waits_for_them():
     assert asyncio.run(chunks(without))[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
+async def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
     """The others would hold their places until they began, and the client its connection."""
     cancelled: list[int] = []
-
-    async def refused() -> None:
-        waiting, full = Mailbox(1), Mailbox(1)
-        error = QueueFull("full", retry_after_s=3)
-        full.put(RequestDelta("", (), finish_reason="error", error=error))
-        streams = [RequestStream(waiting, lambda: cancelled.append(0)), RequestStream(full, print)]
-        engine = SimpleNamespace(generate=lambda *args, **fields: streams.pop(0))
-        task = Task("m", ([1], [2]), SamplingParams())
-        with pytest.raises(ApiError, match="full") as caught:
-            await asyncio.wait_for(run(SimpleNamespace(engine=engine), task), 5)
-        assert caught.value.status == 429
-        await asyncio.sleep(0)
-        assert cancelled == [0]
-
-    asyncio.run(refused())
+    waiting, full = Mailbox(1), Mailbox(1)
+    error = QueueFull("full", retry_after_s=3)
+    full.put(RequestDelta("", (), finish_reason="error", error=error))
+    streams = [RequestStream(waiting, lambda: cancelled.append(0)), RequestStream(full, print)]
+    engine = SimpleNamespace(generate=lambda *args, **fields: streams.pop(0))
+    task = Task("m", ([1], [2]), SamplingParams())
+    with pytest.raises(ApiError, match="full") as caught:
+        await asyncio.wait_for(run(SimpleNamespace(engine=engine), task), 5)
+    assert caught.value.status == 429
+    await asyncio.sleep(0)
+    assert cancelled == [0]
 
 
 def test_of_rivals_with_equal_texts_the_likeliest_is_told():
