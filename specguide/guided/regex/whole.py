@@ -161,11 +161,8 @@ def _without_looks(node: Regex, after: Regex) -> Regex:
 def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
     """The texts of some characters that negative lookaheads allow at each of them."""
     somewhere = []
-    for look in looks:
-        if not isinstance(look, Look) or not look.negative or look.behind:
-            raise UnsupportedRegex(_LOOK_REPEATED)
-        ahead = whole(Concat((Anchor(True), look.node)), search=True)
-        if isinstance(ahead, Both) or least_length(ahead) == 0:
+    for look, least in map(_looked_for, looks):
+        if least == 0:
             raise UnsupportedRegex(_LOOK_REPEATED)
         somewhere.append(replace(look, node=Concat((ANY_TEXT, look.node))))
     return _looked_at(chars, somewhere)
@@ -177,15 +174,23 @@ def _looked_at_behind_each(chars: Repeat, looks: list[Regex], after: Regex) -> R
     what a lookahead looks for, which then may begin behind the last of the characters."""
     shortest, longest = lengths(after)
     behind_some = []
-    for look in looks:
-        if not isinstance(look, Look) or not look.negative or look.behind:
-            raise UnsupportedRegex(_LOOK_REPEATED)
-        ahead = whole(Concat((Anchor(True), look.node)), search=True)
-        if isinstance(ahead, Both) or not shortest == longest <= least_length(ahead):
+    for look, least in map(_looked_for, looks):
+        if not shortest == longest <= least:
             raise UnsupportedRegex(_LOOK_REPEATED)
         some = Repeat(chars.item, 1, None)
         behind_some.append(replace(look, node=Concat((some, look.node))))
     return _looked_at(join(chars, after), behind_some)
+
+
+def _looked_for(look: Regex) -> tuple[Look, float]:
+    """A negative lookahead, and the least length of what it looks for. Raises UnsupportedRegex for
+    anything else, and where that length is not known."""
+    if not isinstance(look, Look) or not look.negative or look.behind:
+        raise UnsupportedRegex(_LOOK_REPEATED)
+    ahead = whole(Concat((Anchor(True), look.node)), search=True)
+    if isinstance(ahead, Both):
+        raise UnsupportedRegex(_LOOK_REPEATED)
+    return look, least_length(ahead)
 
 
 def _leading(node: Regex) -> tuple[bool, list[Look], Regex]:

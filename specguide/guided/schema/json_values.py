@@ -76,6 +76,11 @@ def _keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
     return keys
 
 
+def needs_no_escape(text: str) -> bool:
+    """Whether JSON writes a text without escapes, also where it is limited to ASCII."""
+    return text.isascii() and text.isprintable() and not {'"', "\\"} & set(text)
+
+
 def is_number(value: Json) -> bool:
     """Whether a value is a JSON number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -47,7 +47,6 @@ class ArgumentRules:
         self._form, self._after, self._terms, self._limits = form, after, terms, limits
         self._num_rules = 0
         self._own: list[str] = []  # lines of the current tool
-        self._param = ""  # the request's field with the current tool's schema
         self._before: dict[str, str] = {}  # terms of what is in front of values, with their names
         self._begins: dict[str, str] = {}  # terms of what is in front of JSON, by its kind
         self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by their constraints
@@ -58,24 +57,22 @@ class ArgumentRules:
         """The rules that terms of several tools use."""
         return [name + body for body, name in self._shared.items()]
 
-    def of(self, parameters: Mapping[str, Any], param: str) -> tuple[ObjectShape, str, list[str]]:
+    def of(self, parameters: Mapping[str, Any]) -> tuple[ObjectShape, str, list[str]]:
         """A tool's arguments: their shape, their term, "" for none, and the rules that only they
         need. Raises UnsupportedGuide for what cannot be enforced, and InvalidGuide for an invalid
         schema."""
         shape = arguments_shape(self._form, parameters)
         unknown = not_enforced(parameters)
         if unknown:
-            error = UnsupportedGuide(
+            raise UnsupportedGuide(
                 f"{unknown[0]} of a tool's arguments cannot be enforced in this model's tool "
                 "format, which writes them one by one; leave it out",
                 keyword=unknown[0],
             )
-            error.param = param
-            raise error
         for member in shape.members:
             if not can_be_named(self._form, member.name, self._after):
-                raise _cannot_be_named(member.name, param)
-        self._own, self._param = [], param
+                raise _cannot_be_named(member.name)
+        self._own = []
         return shape, self._members(shape, self._form.if_none), self._own
 
     def _members(self, shape: ObjectShape, none: str) -> str:
@@ -103,7 +100,7 @@ class ArgumentRules:
             if form.is_quoted:
                 before = literal(marked)
             elif "<[" in self._terms(name):
-                raise _cannot_be_named(name, self._param)
+                raise _cannot_be_named(name)
             else:
                 before = self._terms(marked)
             self._before[marked] = before
@@ -265,13 +262,11 @@ def _patterns(words: Words) -> tuple[str, ...]:
     return (*map(literal, words.listed), *numerals)
 
 
-def _cannot_be_named(name: str, param: str) -> UnsupportedGuide:
-    error = UnsupportedGuide(
+def _cannot_be_named(name: str) -> UnsupportedGuide:
+    return UnsupportedGuide(
         f"an argument cannot be named {name!r} in this model's tool format, whose marks "
         "could not be told from the name; give it another name"
     )
-    error.param = param
-    return error
 
 
 def _perhaps(term: str, is_required: bool) -> str:

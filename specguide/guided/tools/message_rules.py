@@ -79,7 +79,7 @@ class MessageRules:
         """The terms of a text, with special tokens as tokens; "" for an empty text."""
         known = self._known.get(text)  # most texts between arguments are used again
         if known is None:
-            parts = [text] if text and not self.ids else self._parts(text)
+            parts = [text] if text and not self.ids else parts_of(text, self.ids)
             known = self._known[text] = " ".join(
                 [f"<[{self.ids[part]}]>" if part in self.ids else literal(part) for part in parts]
             )
@@ -89,12 +89,7 @@ class MessageRules:
         """The terms of a text that may contain one of IDS."""
         head, tail = around_id(text)
         ids = [_rule_of(one) for one in IDS if one in text]
-        parts = [self.terms(head), *ids, self.terms(tail)]
-        return " ".join(part for part in parts if part)
-
-    def _parts(self, text: str) -> list[str]:
-        """The parts of a text: each special token is a part of its own."""
-        return parts_of(text, self.ids)
+        return " ".join(filter(None, (self.terms(head), *ids, self.terms(tail))))
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> WrittenTool:
         """A tool's name and arguments. Raises InvalidGuide, which names the tool."""
@@ -104,7 +99,7 @@ class MessageRules:
                 behind = None if starts is None else starts.of_call(tool.name)
                 term = schema_term(dict(tool.parameters), limits, behind)
                 return WrittenTool(name, _NO_SHAPE, self._lead + term)
-            shape, term, lines = self._arguments.of(tool.parameters, tool.param)
+            shape, term, lines = self._arguments.of(tool.parameters)
             return WrittenTool(name, shape, self._lead + term, lines)
         except InvalidGuide as error:
             error.param = tool.param
@@ -115,11 +110,11 @@ class MessageRules:
         there"""
         tool_format = self.format
         opening = self._with_id(tool_format.opening.removeprefix(after))
-        return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)
+        return " ".join(filter(None, (opening, "tool", *self._behind(is_parallel))))
 
     def behind_arguments(self, is_parallel: bool) -> str:
         """The rest of a message behind a call's arguments."""
-        return " ".join(part for part in self._behind(is_parallel) if part) or '""'
+        return " ".join(filter(None, self._behind(is_parallel))) or '""'
 
     def _behind(self, is_parallel: bool) -> tuple[str, str, str]:
         separator = self.format.separator
@@ -159,7 +154,7 @@ class MessageRules:
         """The terms of an answer's text and the mark behind it, and the rules that they need. Near
         max_tokens the text may be cut off, so a mark that is a special token may be missing."""
         tool_format = self.format
-        if any(part in self.ids for part in self._parts(tool_format.after_answer)[:1]):
+        if any(part in self.ids for part in parts_of(tool_format.after_answer, self.ids)[:1]):
             return f"TEXT? ({self.terms(tool_format.after_answer)})?", [_TEXT]
         if tool_format.begins_inside:
             return lead + self.terms(
@@ -169,7 +164,7 @@ class MessageRules:
 
     def _up_to(self, mark: str, rule: str) -> tuple[str, list[str]]:
         """The terms of a text and the mark behind it, and the rules that they need."""
-        first, *rest = self._parts(mark) or [""]
+        first, *rest = parts_of(mark, self.ids) or [""]
         if not mark or first in self.ids:
             return f"TEXT? {self.terms(mark)}", [_TEXT]
         lead = f"{rule}[lazy]: /(?s:.*){pattern_of(first)}/"

@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Protocol
+from typing import Any
 
+from specguide.guided.schema.json_values import needs_no_escape
 from specguide.guided.schema.subschemas import subschemas
 from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.tools.message_rules import Tool
 
 _OF_DEFINITION = "#/$defs/name".count("/")
 
 
-class _Tool(Protocol):
-    """The part of a tool that is needed here."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
-
-
-def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) -> str | None:
+def message_tag(tool_format: ToolFormat, tools: Sequence[Tool], answer: Any) -> str | None:
     """The tag as JSON text, with the schemas of the answer and of the tools. None where there is no
     answer or it may be read as a call, where a call is no JSON object, or where the backend of tags
     would forbid some of what a schema allows.
@@ -93,11 +85,7 @@ def _opened(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         if "unevaluatedProperties" in each or str(each.get("$ref")).count("/") > _OF_DEFINITION:
             return None
         named = each.get("properties")
-        if isinstance(named, dict) and all(map(_is_plain, named)):
+        if isinstance(named, dict) and all(map(needs_no_escape, named)):
             each.setdefault("additionalProperties", True)
         todo += [child for _, _, child in subschemas(each)]
     return copy
-
-
-def _is_plain(name: str) -> bool:
-    return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)

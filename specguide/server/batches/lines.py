@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -54,7 +55,7 @@ def request_of(line: bytes) -> BatchRequest:
     line = line.removeprefix(_BYTE_ORDER_MARK)
     try:
         request = msgspec.json.decode(line, type=BatchRequest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise UnreadableLine(
             f"the line is not a batch request: {error}", _custom_id(line)
         ) from error
@@ -91,7 +92,7 @@ def _line(custom_id: str | None, response: BatchAnswer | None, error: Any) -> by
 def _custom_id(line: bytes) -> str | None:
     try:
         return msgspec.json.decode(line, type=_Named).custom_id
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
 
 
@@ -99,5 +100,5 @@ def _is_streamed(body: msgspec.Raw) -> bool:
     """False where the body cannot be read: the API's error explains it better."""
     try:
         return msgspec.json.decode(body, type=_Streamed).stream is True
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return False

@@ -26,13 +26,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Times:
-    """A histogram of EngineStats.latency; name and vllm as in Figure.
-
-    key: its key in EngineStats.latency
-    """
+    """A histogram of EngineStats.latency. name: its key there; vllm and the names: as in Figure"""
 
     name: str
-    key: str
     about: str
     vllm: str | None = None
 
@@ -138,15 +134,14 @@ FIGURES = (
 )
 
 TIMES = (
-    Times("queue", "queue", "Time from arrival to first iteration", "request_queue_time"),
-    Times("ttft", "ttft", "Time from arrival to first token", "time_to_first_token"),
+    Times("queue", "Time from arrival to first iteration", "request_queue_time"),
+    Times("ttft", "Time from arrival to first token", "time_to_first_token"),
     Times(
-        "tpot",
         "tpot",
         "Mean time per output token after a request's first one",
         "request_time_per_output_token",
     ),
-    Times("e2e", "e2e", "Time from arrival to end", "e2e_request_latency"),
-    Times("compile", "compile", "Time to compile a grammar, with the wait in the queue"),
-    Times("compile_cached", "compile_cached", "Time to get a grammar that was compiled before"),
+    Times("e2e", "Time from arrival to end", "e2e_request_latency"),
+    Times("compile", "Time to compile a grammar, with the wait in the queue"),
+    Times("compile_cached", "Time to get a grammar that was compiled before"),
 )

@@ -95,7 +95,7 @@ def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric
     for times in TIMES:
         if name := _name(times.name, times.vllm, vllm_labels):
             yield _histogram(
-                f"{name}_seconds", times.about, stats.latency[times.key], names, values
+                f"{name}_seconds", times.about, stats.latency[times.name], names, values
             )
 
 

@@ -18,6 +18,7 @@ from specguide.guided.schema.core.capabilities import (
 )
 from specguide.guided.schema.core.keywords import keywords
 from specguide.guided.schema.core.nodes import Node
+from specguide.guided.schema.json_values import needs_no_escape
 
 _MAX_MULTIPLE = 1024
 
@@ -57,14 +58,10 @@ def _plain_names(node: Node) -> str | None:
     objects = node.kinds.objects
     if objects.additional is False:
         return None
-    other = next((name for name in objects.properties if not _is_plain(name)), None)
+    other = next((name for name in objects.properties if not needs_no_escape(name)), None)
     if other is None:
         return None
     return f"xgrammar would allow {other!r} with it, too; set additionalProperties to false"
-
-
-def _is_plain(name: str) -> bool:
-    return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)
 
 
 _NEVER = "xgrammar would ignore it, or allow what is no instance"
