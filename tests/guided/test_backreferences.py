@@ -9,6 +9,7 @@ import pytest
 from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
@@ -28,6 +29,7 @@ DATES = (
     *("2024", "2024-01-02", "20240102", "2024-01", "2024-01-02T10:20:30Z", "20240102T102030"),
     *("2024-0102", "202401-02", "2024-01-02T10:2030", "2024-01-02T24:00", "2024-01-02T24:30"),
 )
+compiler = compiler_of(VOCABULARY)
 
 
 def patterns() -> st.SearchStrategy[str]:
@@ -129,11 +131,9 @@ def test_other_backreferences_are_refused_by_name(pattern: str, feature: str) ->
         parse(pattern)
 
 
-def test_dates_are_written_in_one_way() -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_dates_are_written_in_one_way(compiler: GrammarCompiler) -> None:
     for schema, is_right in (({"pattern": DATE}, True), ({"not": {"pattern": DATE}}, False)):
         grammar = compiler.compile(Guide(json_schema={"type": "string", **schema}))
         for text in DATES:
             expected = (re.search(DATE, text) is not None) == is_right
             assert takes(grammar, f'"{text}"') == expected, text
-    compiler.close()

@@ -168,8 +168,7 @@ def repeats(items: list[Any]) -> bool:
 def test_what_is_valid_is_taken_and_what_is_not_is_refused(kind, index):
     _, valid, invalid = CASES[index]
     grammar = grammar_of(kind, index)
-    assert [text for text in valid if not takes(grammar, text)] == []
-    assert [text for text in invalid if takes(grammar, text)] == []
+    assert [text for text in valid + invalid if takes(grammar, text)] == valid
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -398,15 +398,13 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_of_a_format(name: str) -> None:
+def test_names_of_a_format(name: str, compiler: GrammarCompiler) -> None:
     names, values = {"format": name}, {"type": "integer"}
     schema = {"type": "object", "propertyNames": names, "additionalProperties": values}
-    compiler = GrammarCompiler(BYTES, GuideConfig())
     grammar = compiler.compile(Guide(json_schema=schema))
     assert takes_any(grammar, {NAMES[name]: 1}, schema)
     assert not takes_any(grammar, {NAMES[name]: "1"}, schema)
     assert not takes_any(grammar, {"a b": 1}, schema)
-    compiler.close()
 
 
 @pytest.mark.parametrize("name", ["uri-reference", "iri-reference"])

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from byte_vocabulary import EOS, VOCABULARY, backend, takes
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
@@ -36,14 +37,13 @@ TAKEN = [
     (f'start: "x" ({INT} | %json {{"type": "string"}})', ["x1", 'x"a"']),
     (f'start: "x" one "z"  // "y" | {INT}\none: {INT} "|" ["y"]', ["x1|z", "x1 | y z"]),
 ]
+compiler = compiler_of(VOCABULARY)
 
 
 @pytest.mark.parametrize("source", REFUSED)
-def test_what_would_end_a_request_is_refused(source: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_what_would_end_a_request_is_refused(source: str, compiler: GrammarCompiler) -> None:
     with pytest.raises(UnsupportedGuide, match="%ignore is ambiguous"):
         compiler.compile(Guide(grammar=f"{source}\n%ignore / /"))
-    compiler.close()
 
 
 @pytest.mark.parametrize("source", REFUSED[:5])
@@ -56,13 +56,11 @@ def test_the_library_would_end_it(source: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "texts"), TAKEN)
-def test_others_are_taken(source: str, texts: list[str]) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_others_are_taken(source: str, texts: list[str], compiler: GrammarCompiler) -> None:
     grammar = compiler.compile(Guide(grammar=f"{source}\n%ignore / /"))
     assert all(takes(grammar, text) for text in texts)
     for seed in range(20):
         _walk(grammar, seed)
-    compiler.close()
 
 
 def _walk(grammar: CompiledGrammar, seed: int) -> None:

@@ -173,8 +173,7 @@ def test_what_is_valid_is_taken_and_what_is_not_is_refused(how, index):
     if how == "python" and "uniqueItems" in schema:
         valid, invalid = valid, invalid[1:]
     grammar = grammar_of(how, index)
-    assert [text for text in valid if not takes(grammar, text)] == []
-    assert [text for text in invalid if takes(grammar, text)] == []
+    assert [text for text in valid + invalid if takes(grammar, text)] == valid
 
 
 @pytest.mark.parametrize("how", HOWS)

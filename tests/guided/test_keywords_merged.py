@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
 from lowered_schemas import INSTANCES, is_valid, lowered, plain, schemas
+from one_compiler import compiler_of
 
-from specguide.bench.instances import BYTES, draw
-from specguide.config import GuideConfig
+from specguide.bench.instances import BYTES, draw, takes
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.core import evaluate
 from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.merging.merge import MAX_SETS, merge
 from specguide.guided.schema.pruning.prune import prune
+
+compiler = compiler_of(BYTES)
 
 
 def merged(core: CoreSchema) -> CoreSchema:
@@ -85,11 +85,9 @@ USED_UP = (
 
 
 @pytest.mark.parametrize("schema", USED_UP, ids=lambda value: json.dumps(value)[:60])
-def test_no_comma_comes_after_the_last_property_there_can_be(schema: Any) -> None:
+def test_no_comma_comes_after_the_last_property_there_can_be(compiler, schema):
     schema = {"type": "object", "additionalProperties": False, **schema}
-    compiler = GrammarCompiler(BYTES, GuideConfig())
     grammar = compiler.compile(Guide(json_schema=schema))
-    compiler.close()
     for seed in range(60):
         text = draw(grammar.matcher(), random.Random(seed))
         assert text is None or is_valid(schema, json.loads(text))
@@ -158,14 +156,10 @@ SERVED = (
 @pytest.mark.parametrize(
     ("schema", "valid", "invalid"), SERVED, ids=lambda value: json.dumps(value)[:40]
 )
-def test_what_needs_merging_is_served(schema: Any, valid: list[str], invalid: list[str]) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_what_needs_merging_is_served(compiler, schema, valid, invalid):
     grammar = compiler.compile(Guide(json_schema=schema))
-    compiler.close()
-    assert all(is_valid(schema, json.loads(text)) for text in valid)
-    assert not any(is_valid(schema, json.loads(text)) for text in invalid)
-    assert [text for text in valid if not takes(grammar, text)] == []
-    assert [text for text in invalid if takes(grammar, text)] == []
+    assert [text for text in valid + invalid if is_valid(schema, json.loads(text))] == valid
+    assert [text for text in valid + invalid if takes(grammar, text)] == valid
 
 
 def test_a_schema_that_no_value_fits_says_so() -> None:

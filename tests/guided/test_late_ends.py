@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 from byte_vocabulary import VOCABULARY
+from one_compiler import compiler_of
 
 from benchmarks.common import read_jsonl
 from specguide import Guide, GuideConfig, native
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.matcher import allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
@@ -39,6 +39,7 @@ GRAMMARS = (
     'start: "a" X "b" | "c"\nX: /[ab]*/ & ~/[ba]*/',
     *PRODUCTS,
 )
+compiler = compiler_of(VOCABULARY, scope="function")
 
 
 def ends(lark: str, *, may_wait: bool) -> native.Endings:
@@ -129,8 +130,7 @@ def test_a_text_that_cannot_end_in_time_is_waited_for(libraries):
     assert row[ord("{") // 32] >> ord("{") % 32 & 1
 
 
-def test_ends_are_found_behind_the_grammar():
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_ends_are_found_behind_the_grammar(compiler):
     grammar = compiler.submit(Guide(json_schema=EITHER)).result()
     assert isinstance(grammar, EndingGrammar)
     assert grammar.has_room(20) and not grammar.has_room(2)
@@ -138,31 +138,26 @@ def test_ends_are_found_behind_the_grammar():
     while not grammar.endings.is_built and time.monotonic() < until:
         time.sleep(0.01)
     assert grammar.endings.is_built
-    compiler.close()
 
 
-def test_who_has_little_room_is_told_with_the_ends():
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_who_has_little_room_is_told_with_the_ends(compiler):
     for _ in range(2):  # also of the cache
         grammar = compiler.submit(Guide(json_schema=EITHER), room=2).result()
         assert isinstance(grammar, EndingGrammar) and grammar.endings.is_built
         with pytest.raises(InvalidParams, match="takes 5 tokens"):
             grammar.within(2)
-    compiler.close()
 
 
-def test_outputs_end_in_time_whoever_comes_first():
+@pytest.mark.parametrize("most", [8, 12, 90, 120, 400])
+def test_outputs_end_in_time_whoever_comes_first(compiler, most):
     rng = random.Random(3)
-    for most in (8, 12, 90, 120, 400):
-        compiler = GrammarCompiler(VOCABULARY, GuideConfig())
-        grammar = compiler.submit(Guide(json_schema=EITHER), room=most).result()
-        matcher = grammar.within(most).matcher()
-        row = np.zeros(VOCABULARY.num_words, np.int32)
-        for _ in range(most):
-            matcher.fill(row)
-            allowed = allowed_tokens(row)
-            assert matcher.accept(int(rng.choice(allowed)))
-            if matcher.is_terminated:
-                break
-        assert matcher.is_terminated
-        compiler.close()
+    grammar = compiler.submit(Guide(json_schema=EITHER), room=most).result()
+    matcher = grammar.within(most).matcher()
+    row = np.zeros(VOCABULARY.num_words, np.int32)
+    for _ in range(most):
+        matcher.fill(row)
+        allowed = allowed_tokens(row)
+        assert matcher.accept(int(rng.choice(allowed)))
+        if matcher.is_terminated:
+            break
+    assert matcher.is_terminated

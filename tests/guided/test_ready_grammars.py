@@ -51,8 +51,7 @@ def takes(grammar: CompiledGrammar, text: str) -> bool:
 @pytest.mark.parametrize("one", READY)
 def test_it_takes_what_is_valid_and_refuses_what_is_not(one: ReadyGrammar, grammar):
     valid, invalid = one.samples("valid"), one.samples("invalid")
-    assert [text for text in valid if not takes(grammar, text)] == []
-    assert [text for text in invalid if takes(grammar, text)] == []
+    assert [text for text in valid + invalid if takes(grammar, text)] == valid
 
 
 @pytest.mark.parametrize("one", READY)

@@ -7,14 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_compiler import compiler_of
 
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
@@ -24,16 +23,16 @@ from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.whole import whole
 from specguide.guided.regex.writer import restrict, write
 
+compiler = compiler_of(VOCABULARY)
 
-def test_a_schema_with_lookaheads_that_cannot_be_merged_is_refused_for_that() -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+
+def test_a_schema_with_lookaheads_that_cannot_be_merged_is_refused_for_that(compiler):
     ways = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"a": {"minLength": 2}}}]
     choices = [json.loads(json.dumps({"anyOf": ways}).replace('"a"', f'"a{i}"')) for i in range(14)]
     named = {"k": {"pattern": r"^(?=[\s\S]{1,512}$)([a-z]+|\{%[\s\S]+?%\})$"}}
     schema = {"type": "object", "properties": named, "allOf": choices}
     with pytest.raises(UnsupportedGuide, match="llguidance: the schema spells out to more than"):
         compiler.compile(Guide(json_schema=schema))
-    compiler.close()
 
 
 @pytest.mark.parametrize("pattern", ["[]a]", "[^]]", "[]"])
@@ -95,26 +94,22 @@ REFUSED = (
         "(^|,)a(,|$).*$",
     ],
 )
-def test_nothing_stands_beyond_an_anchor(pattern: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_nothing_stands_beyond_an_anchor(pattern: str, compiler: GrammarCompiler) -> None:
     for schema, is_right in (({"pattern": pattern}, True), ({"not": {"pattern": pattern}}, False)):
         grammar = compiler.compile(Guide(json_schema={"type": "string", **schema}))
         for text in ("", "a", "b", "c", "ab", "bc", "ac", "cb", "a.b", "a..b", "./a", ",a", "a,b"):
             matcher = grammar.matcher()
             taken = all(map(matcher.accept, f'"{text}"'.encode()))
             assert taken == ((re.search(pattern, text) is not None) == is_right), text
-    compiler.close()
 
 
 @pytest.mark.parametrize(("pattern", "feature"), REFUSED)
-def test_what_no_backend_enforces_is_refused_by_name(pattern: str, feature: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_what_no_backend_enforces_is_refused_by_name(compiler, pattern, feature):
     with pytest.raises(UnsupportedGuide, match=feature):
         compiler.compile(Guide(regex=pattern))
     with pytest.raises(UnsupportedGuide, match=feature) as refusal:
         compiler.compile(Guide(json_schema={"properties": {"a": {"pattern": f"x|{pattern}"}}}))
     assert (refusal.value.keyword, refusal.value.path) == ("pattern", "/properties/a/pattern")
-    compiler.close()
 
 
 def test_a_word_boundary_behind_too_many_ways_is_refused() -> None:
@@ -125,12 +120,10 @@ def test_a_word_boundary_behind_too_many_ways_is_refused() -> None:
 @pytest.mark.parametrize(
     "pattern", ["(", "a)", "[a", "[z-a]", "*a", "a**", "a{2,1}", "\\", r"\x0", r"\u{110000}", "[]"]
 )
-def test_a_malformed_expression_is_refused(pattern: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_a_malformed_expression_is_refused(pattern: str, compiler: GrammarCompiler) -> None:
     with pytest.raises(InvalidGuide, match="regular expression") as refusal:
         compiler.compile(Guide(regex=pattern))
     assert not isinstance(refusal.value, UnsupportedGuide)
-    compiler.close()
 
 
 @settings(max_examples=200)
@@ -174,8 +167,6 @@ print("refused")
         {"propertyNames": {"pattern": r"\W" * 1500}},
     ],
 )
-def test_a_pattern_that_is_too_long_once_written_is_refused(schema: Any) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_a_pattern_that_is_too_long_once_written_is_refused(compiler, schema):
     with pytest.raises(UnsupportedGuide, match=r"[pP]attern|propertyNames"):
         compiler.compile(Guide(json_schema=schema))
-    compiler.close()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from lowered_schemas import lowered
+from one_compiler import compiler_of
 
-from specguide.config import GuideConfig
+from specguide.bench.instances import BYTES
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
@@ -61,13 +62,7 @@ def test_a_number_that_json_does_not_have_is_refused_by_keyword_and_path(
     assert refusal.value.param == "tools[0].function.parameters"
 
 
-@pytest.fixture(scope="module")
-def compiler():
-    from specguide.bench.instances import BYTES
-
-    compiler = GrammarCompiler(BYTES, GuideConfig())
-    yield compiler
-    compiler.close()
+compiler = compiler_of(BYTES)
 
 
 def test_a_schema_in_a_lark_grammar_has_finite_numbers_too(compiler: GrammarCompiler) -> None:

@@ -7,22 +7,17 @@ import json
 from random import Random
 
 import pytest
+from one_compiler import compiler_of
 from topical_schemas import instance, topical_schema
 
 from specguide.bench.instances import BYTES, draw, takes, texts
 from specguide.bench.validation import violation
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.wrappers.endings import EndingGrammar
 
-
-@pytest.fixture(scope="module")
-def compiler():
-    made = GrammarCompiler(BYTES, GuideConfig())
-    yield made
-    made.close()
+compiler = compiler_of(BYTES)
 
 
 @pytest.mark.parametrize("start", range(0, 120, 30))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, backend, takes
 from grammar_backends import WHOLE
+from one_compiler import compiler_of
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams
@@ -29,6 +30,7 @@ NODE = {
 DEEP: dict[str, Any] = {"name": "leaf  \t", "parts": []}
 for _ in range(6):
     DEEP = {"name": "node", "parts": [DEEP, {"name": ""}]}
+compiler = compiler_of(VOCABULARY)
 
 
 def compiled(name: str, limits: GuideConfig, **kind: Any) -> CompiledGrammar:
@@ -123,9 +125,8 @@ def test_numbers_are_told_from_those_that_a_schema_spells() -> None:
     assert not takes(grammar, "999983")
 
 
-def test_indented_instances_of_real_schemas(data_dir: Path) -> None:
+def test_indented_instances_of_real_schemas(data_dir: Path, compiler: GrammarCompiler) -> None:
     num_tried, refused = 0, []
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
     for line in (data_dir / "jsonschemabench.jsonl").open():
         record = json.loads(line)
         instances = [
@@ -147,5 +148,4 @@ def test_indented_instances_of_real_schemas(data_dir: Path) -> None:
                     for indent in (None, 2, 4, "\t")
                     if not takes(grammar, json.dumps(instance, ensure_ascii=False, indent=indent))
                 ]
-    compiler.close()
     assert num_tried >= 500 and not refused
