@@ -3,12 +3,12 @@ several samples."""
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import time
 
 import pytest
+from checkpoint_files import changed_json
 from random_requests import cases
 from tiny_engine import make
 
@@ -199,10 +199,9 @@ def test_samples_have_seeds_of_their_own(folders):
 def test_an_end_token_is_never_text(folders, tmp_path, stop, guide):
     """Also one that the tokenizer does not call special, as of models taught further."""
     target = shutil.copytree(folders[0], tmp_path / "target")
-    tokenizer = json.loads((target / "tokenizer.json").read_text())
-    added = tokenizer["added_tokens"]
-    added.append(added[0] | {"id": 257, "content": "<|im_end|>", "special": False})
-    (target / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with changed_json(target, "tokenizer.json") as tokenizer:
+        added = tokenizer["added_tokens"]
+        added.append(added[0] | {"id": 257, "content": "<|im_end|>", "special": False})
     (target / "generation_config.json").write_text('{"eos_token_id": [256, 257]}')
     params = SamplingParams(
         max_tokens=8, guide=guide, stop=stop, min_tokens=3, logit_bias={257: 50, 256: -100}

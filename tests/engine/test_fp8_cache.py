@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import tiny
 import torch
+from checkpoint_files import changed_json, changed_weights
 from random_requests import cases
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.models.logits import logits_of
@@ -41,13 +41,11 @@ def save(
 ) -> Path:
     """The tiny model with other weights, whose checkpoint states a scheme for its cache."""
     tiny.save_target(folder)
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors")
+    with changed_weights(folder) as weights:
+        change(weights)
     if scheme is not None:
-        path = folder / "config.json"
-        config = json.loads(path.read_text())
-        path.write_text(json.dumps({**config, "quantization_config": scheme}))
+        with changed_json(folder) as config:
+            config["quantization_config"] = scheme
     return folder
 
 

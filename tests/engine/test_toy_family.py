@@ -3,7 +3,6 @@ without a gate."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from checkpoint_files import save_checkpoint
 from random_requests import cases
-from safetensors.torch import save_file
 from tiny_engine import told
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -121,11 +120,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[LlamaForCausalLM, Pat
     model.model.layers = nn.ModuleList(layers)
     folder = tmp_path_factory.mktemp("toy")
     config = model.config.to_dict() | {"architectures": ["ToyForCausalLM"]}
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(
-        {name: tensor.contiguous() for name, tensor in model.state_dict().items()},
-        folder / "model.safetensors",
-    )
+    save_checkpoint(folder, config, model.state_dict())
     tiny.save_tokenizer(folder)
     return model, folder
 

@@ -13,8 +13,8 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
+from checkpoint_files import config_in, save_checkpoint, weights_in
 from random_requests import cases
-from safetensors.torch import load_file, save_file
 from tiny_engine import told
 from torch import Tensor
 from transformers import (
@@ -116,18 +116,14 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def quantize(folder: Path) -> None:
-    (folder / "exact").mkdir()
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "exact" / "config.json").write_text(json.dumps(config))
-    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": CONFIG}))
-    weights = load_file(folder / "model.safetensors")
-    exact = dict(weights)
+    config, exact = config_in(folder), weights_in(folder)
+    weights = dict(exact)
     for name in filter(is_converted, exact):
         weights[name], scale = quantized(exact[name])
         weights[name.replace(".weight", ".weight_scale")] = scale
         exact[name] = dequantized(weights[name], scale)
-    save_file(weights, folder / "model.safetensors")
-    save_file(exact, folder / "exact" / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(folder, config | {"quantization_config": CONFIG}, weights)
+    save_checkpoint(folder / "exact", config, exact)
 
 
 @pytest.fixture(autouse=True)
@@ -157,8 +153,7 @@ def test_guides_and_draft_heads_work_with_it(folder: Path, folders: tuple[Path, 
 
 
 def test_a_method_that_is_not_known_names_those_that_are(folder: Path, tmp_path: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "quip"}
+    config = config_in(folder) | {"quantization_config": {"quant_method": "quip"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=r"quip.* that is supported; supported: .*toy_int8"):
         LLM(tmp_path)

@@ -14,6 +14,7 @@ import eagle3_heads
 import mtp_heads
 import pytest
 import tiny
+from checkpoint_files import changed_json, config_in, save_checkpoint, weights_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -104,8 +105,7 @@ MORE_FIELDS: dict[str, Any] = {
 
 def test_any_field_of_a_model(tmp_path: Path) -> None:
     eagle3_heads.load_target(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    check_every_field(Decoder.load, tmp_path, {**MORE_FIELDS, **config})
+    check_every_field(Decoder.load, tmp_path, {**MORE_FIELDS, **config_in(tmp_path)})
 
 
 EXPERT_FIELDS: dict[str, Any] = {
@@ -168,7 +168,7 @@ def test_any_field_of_a_configuration(
 
 def test_any_field_of_an_eagle3_head(target: Decoder, tmp_path: Path) -> None:
     config = eagle3_heads.CONFIG
-    eagle3_heads.save_head(tmp_path, config, eagle3_heads.random_head(config))
+    save_checkpoint(tmp_path, config, eagle3_heads.random_head(config))
     more = {
         "eagle_config": None,
         "transformer_layer_config": None,
@@ -186,7 +186,7 @@ def test_any_field_of_an_eagle3_head(target: Decoder, tmp_path: Path) -> None:
 
 def test_any_field_of_an_mtp_head(mimo: Path, tmp_path: Path) -> None:
     target = Decoder.load(mimo)
-    mtp_heads.save_head(tmp_path, mtp_heads.CONFIG, load_file(mimo / "model.safetensors"))
+    save_checkpoint(tmp_path, mtp_heads.CONFIG, weights_in(mimo))
     check_every_field(
         lambda folder: MtpHead.load(folder, target), tmp_path, {**MORE_FIELDS, **mtp_heads.CONFIG}
     )
@@ -298,8 +298,8 @@ def test_what_is_wrong_is_told_before_memory_is_taken(
     settings: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     eagle3_heads.load_target(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    with changed_json(tmp_path) as config:
+        config |= settings
     with little_memory(), pytest.raises(CheckpointError, match=message):
         Decoder.load(tmp_path)
 

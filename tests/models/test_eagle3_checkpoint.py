@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from eagle3_heads import CONFIG, NUM_LAYERS, Weights, load_target, random_head, save_head
+from checkpoint_files import save_checkpoint
+from eagle3_heads import CONFIG, NUM_LAYERS, Weights, load_target, random_head
 
 from specguide.errors import CheckpointError
 from specguide.models import Decoder, Eagle3Config, Eagle3Head
@@ -157,8 +158,9 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
 def test_configurations_that_do_not_fit(
     settings: dict[str, Any], message: str, target: Decoder, tmp_path: Path
 ) -> None:
+    save_checkpoint(tmp_path, {**CONFIG, **settings}, random_head(CONFIG))
     with pytest.raises(CheckpointError, match=message):
-        Eagle3Head.load(save_head(tmp_path, {**CONFIG, **settings}, random_head(CONFIG)), target)
+        Eagle3Head.load(tmp_path, target)
 
 
 def set_item(name: str, index: int, value: int) -> Callable[[Weights], object]:
@@ -219,20 +221,20 @@ def test_weights_that_do_not_fit(
     weights = random_head(CONFIG)
     change(weights)
     with pytest.raises(CheckpointError, match=message):
-        Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target)
+        Eagle3Head.load(save_checkpoint(tmp_path, CONFIG, weights), target)
 
 
 def test_map_without_its_inverse(target: Decoder, tmp_path: Path) -> None:
     weights = random_head(CONFIG)
     del weights["t2d"]
-    assert len(Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target).target_ids) == 33
+    assert len(Eagle3Head.load(save_checkpoint(tmp_path, CONFIG, weights), target).target_ids) == 33
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
 def test_an_inverse_of_zeros_and_ones(dtype: torch.dtype, target: Decoder, tmp_path: Path) -> None:
     weights = random_head(CONFIG)
     weights["t2d"] = weights["t2d"].to(dtype)
-    assert len(Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target).target_ids) == 33
+    assert len(Eagle3Head.load(save_checkpoint(tmp_path, CONFIG, weights), target).target_ids) == 33
 
 
 def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
         Eagle3Head.load(tmp_path / "nowhere", target)
     with pytest.raises(CheckpointError, match=r"holds no config\.json"):
         Eagle3Head.load(tmp_path, target)
-    save_head(tmp_path, CONFIG, random_head(CONFIG))
+    save_checkpoint(tmp_path, CONFIG, random_head(CONFIG))
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoint_files import save_checkpoint, weights_in
 from eagle3_heads import (
     CONFIG,
     TARGET_HIDDEN,
@@ -15,10 +16,8 @@ from eagle3_heads import (
     Weights,
     load_target,
     random_head,
-    save_head,
 )
 from paging import Sequences
-from safetensors.torch import load_file
 from slow_head import SlowHead
 from stored_keys import check_keys
 
@@ -113,7 +112,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_drafting_equals_the_slow_head(name: str, target: Decoder, tmp_path: Path) -> None:
     config = {**CONFIG, **VARIANTS[name]}
     weights = random_head(config)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     assert head.aux_layers == (2, 3, 3)
     assert (head.config.num_layers, head.config.num_kv_heads, head.config.head_dim) == (1, 2, 10)
     check_drafting(head, slow_head(config, weights, target), target)
@@ -126,7 +125,7 @@ def test_each_path_of_a_tree_equals_the_slow_head(
 ) -> None:
     config = {**CONFIG, "sliding_window": window}
     weights = random_head(config)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     slow = slow_head(config, weights, target)
     tree, random = DraftTree((-1, 0, 0, 1, 1, 2, 4, 6)), torch.Generator().manual_seed(3)
     lengths = [7, 12]
@@ -162,13 +161,13 @@ def test_a_head_of_another_size_with_its_own_embeddings(target: Decoder, tmp_pat
     config = {**CONFIG, "hidden_size": 28, "target_hidden_size": TARGET_HIDDEN}
     weights = random_head(config)
     weights["embed_tokens.weight"] = torch.randn(VOCAB_SIZE, 28)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     check_drafting(head, slow_head(config, weights, target), target)
     del weights["embed_tokens.weight"]
     with pytest.raises(
         CheckpointError, match=r"'embed_tokens\.weight' is missing.*size 24, .*needs 28"
     ):
-        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+        Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,7 @@ def test_a_head_of_another_size_with_its_own_embeddings(target: Decoder, tmp_pat
 )
 def test_names_in_use(rename: Callable[[str], str], target: Decoder, tmp_path: Path) -> None:
     weights = random_head(CONFIG)
-    save_head(tmp_path, CONFIG, {rename(name): tensor for name, tensor in weights.items()})
+    save_checkpoint(tmp_path, CONFIG, {rename(name): tensor for name, tensor in weights.items()})
     check_drafting(
         Eagle3Head.load(tmp_path, target), slow_head(CONFIG, weights, target), target, num_steps=1
     )
@@ -190,7 +189,7 @@ def test_names_in_use(rename: Callable[[str], str], target: Decoder, tmp_path: P
 
 def test_pickled_head(target: Decoder, tmp_path: Path) -> None:
     weights = random_head(CONFIG)
-    save_head(tmp_path, CONFIG, weights)
+    save_checkpoint(tmp_path, CONFIG, weights)
     (tmp_path / "model.safetensors").unlink()
     torch.save(weights, tmp_path / "pytorch_model.bin")
     check_drafting(
@@ -203,7 +202,7 @@ def test_whole_vocabulary_needs_neither_map_nor_matrix(target: Decoder, tmp_path
     weights = random_head({**CONFIG, "draft_vocab_size": VOCAB_SIZE})
     for name in ("d2t", "t2d", "lm_head.weight"):
         del weights[name]
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     assert torch.equal(head.target_ids, torch.arange(VOCAB_SIZE))
     weights["lm_head.weight"] = target.lm_head.weights.weight
     check_drafting(head, slow_head(CONFIG, weights, target), target, num_steps=2)
@@ -231,23 +230,23 @@ def test_a_tied_head_is_tied_to_its_own_embeddings(
         "tie_word_embeddings": True,
     }
     weights = tied_head(config)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     weights["lm_head.weight"] = weights["embed_tokens.weight"]
     check_drafting(head, slow_head(config, weights, target), target, num_steps=2)
     weights["lm_head.weight"] = weights["embed_tokens.weight"].clone()
-    Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     weights["lm_head.weight"][3, 5] += 1
     with pytest.raises(
         CheckpointError, match=r"has 'tie_word_embeddings': true, but lm_head\.weight is not equal"
     ):
-        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+        Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
 
 
 def test_a_head_that_is_not_tied_takes_the_output_matrix_of_the_target(
     target: Decoder, tmp_path: Path
 ) -> None:
     config = {**CONFIG, "draft_vocab_size": None}
-    head = Eagle3Head.load(save_head(tmp_path, config, tied_head(config)), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, tied_head(config)), target)
     assert head.lm_head is target.lm_head and head.embedding is not target.embedding
 
 
@@ -258,14 +257,14 @@ def test_a_pruned_head_keeps_its_output_matrix_where_it_says_tied(
     weights = random_head(CONFIG)
     weights["embed_tokens.weight"] = torch.randn(VOCAB_SIZE, CONFIG["hidden_size"])
     head = Eagle3Head.load(
-        save_head(tmp_path, {**CONFIG, "tie_word_embeddings": True}, weights), target
+        save_checkpoint(tmp_path, {**CONFIG, "tie_word_embeddings": True}, weights), target
     )
     assert torch.equal(head.lm_head.weights.weight, weights["lm_head.weight"])
 
 
 def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:
     weights = random_head(CONFIG)
-    head = Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, CONFIG, weights), target)
     assert head.target_ids.dtype == torch.int32
     assert torch.equal(head.target_ids, weights["t2d"].nonzero().flatten())
 
@@ -273,7 +272,7 @@ def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:
 def test_stated_layers_reach_the_target(target: Decoder, tmp_path: Path) -> None:
     config = {**CONFIG, "eagle_aux_hidden_state_layer_ids": [0, 2, 5, 6]}
     weights = random_head(config, num_aux_layers=4)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     check_drafting(head, slow_head(config, weights, target), target, num_steps=1)
 
 
@@ -290,7 +289,7 @@ def test_speculators_layout(target: Decoder, tmp_path: Path) -> None:
         "eagle_aux_hidden_state_layer_ids": None,
     }
     weights = random_head(CONFIG)
-    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    head = Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
     check_drafting(
         head,
         slow_head({**CONFIG, "norm_before_residual": True}, weights, target),
@@ -299,12 +298,12 @@ def test_speculators_layout(target: Decoder, tmp_path: Path) -> None:
     )
     del config["norm_before_residual"]
     with pytest.raises(CheckpointError, match="'norm_before_residual' is missing"):
-        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+        Eagle3Head.load(save_checkpoint(tmp_path, config, weights), target)
 
 
 def test_bfloat16_head(tmp_path: Path, target: Decoder) -> None:
     weights = random_head(CONFIG)
-    save_head(
+    save_checkpoint(
         tmp_path,
         CONFIG,
         {
@@ -319,6 +318,4 @@ def test_bfloat16_head(tmp_path: Path, target: Decoder) -> None:
         head.lm_head.weights.weight.dtype,
         head.draft_logits(torch.ones(1, 24).bfloat16()).dtype,
     ) == (torch.bfloat16, torch.bfloat16, torch.bfloat16)
-    assert torch.equal(
-        head.fusion.fc.weights.weight, load_file(tmp_path / "model.safetensors")["fc.weight"]
-    )
+    assert torch.equal(head.fusion.fc.weights.weight, weights_in(tmp_path)["fc.weight"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from checkpoint_files import changed_json, config_in, save_checkpoint, weights_in
 from float8_checkpoints import rounded_inputs
 from random_models import (
     DEEPSEEK2,
@@ -32,7 +32,6 @@ from random_models import (
     random_model,
     tokens,
 )
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -44,18 +43,6 @@ from specguide.kernels.experts import mxfp4_numbers
 from specguide.models import Decoder
 
 SHARED = {"num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True}
-
-
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    config = json.loads((folder / "config.json").read_text())
-    return config, load_file(folder / "model.safetensors")
-
-
-def write(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file({name: it.contiguous() for name, it in weights.items()}, folder / "model.safetensors")
-    return folder
 
 
 def logits(folder: Path) -> Tensor:
@@ -77,7 +64,7 @@ def test_four_bits_are_the_numbers_of_transformers() -> None:
 
 def test_gpt_oss_in_mxfp4_is_the_folder_of_its_numbers(tmp_path: Path) -> None:
     random_model(GPT_OSS, **GPT_OSS_SETTINGS, intermediate_size=32).save_pretrained(tmp_path)
-    config, exact = read(tmp_path)
+    config, exact = config_in(tmp_path), weights_in(tmp_path)
     packed = dict(exact)
     for name in [name for name in exact if name.endswith(("gate_up_proj", "down_proj"))]:
         num_experts, in_features, out_features = packed.pop(name).shape
@@ -85,8 +72,9 @@ def test_gpt_oss_in_mxfp4_is_the_folder_of_its_numbers(tmp_path: Path) -> None:
         exact[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
         packed[f"{name}_blocks"], packed[f"{name}_scales"] = blocks, scales
     method = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.embed_tokens"]}
-    found = logits(write(tmp_path / "packed", {**config, "quantization_config": method}, packed))
-    expected = logits(write(tmp_path / "exact", config, exact))
+    stated = {**config, "quantization_config": method}
+    found = logits(save_checkpoint(tmp_path / "packed", stated, packed))
+    expected = logits(save_checkpoint(tmp_path / "exact", config, exact))
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
     assert expected.std() > 0.1
 
@@ -226,11 +214,11 @@ def test_experts_that_are_stacked(tmp_path: Path) -> None:
     """As transformers itself has them in memory, and as Qwen3.5 is published."""
     model = random_model(QWEN3_5_MOE, **MIXTURES["qwen3.5-moe"][1])
     model.save_pretrained(tmp_path)
-    config, separate = read(tmp_path)
+    separate = weights_in(tmp_path)
     stacked = model.state_dict()
     assert any(name.endswith("experts.gate_up_proj") for name in stacked)
     assert stacked.keys() != separate.keys()
-    folder = write(tmp_path / "stacked", config, stacked)
+    folder = save_checkpoint(tmp_path / "stacked", config_in(tmp_path), stacked)
     assert torch.equal(logits(folder), logits(tmp_path))
 
 
@@ -251,7 +239,7 @@ def save_in_fp8(folder: Path, name: str, mixture: str, *unreached: int) -> tuple
     unreached: experts that no sample of the calibration reached"""
     (quantized, scale_name, inputs, method), (family, sizes) = FP8[name], MIXTURES[mixture]
     random_model(family, **sizes).save_pretrained(folder)
-    config, exact = read(folder)
+    config, exact = config_in(folder), weights_in(folder)
     if mixture == "gemma4":
         exact = separate(exact)
     stored = dict(exact)
@@ -261,8 +249,8 @@ def save_in_fp8(folder: Path, name: str, mixture: str, *unreached: int) -> tuple
         if inputs == "static":
             is_reached = not any(f".experts.{number}." in weight for number in unreached)
             stored[weight.replace("weight", "input_scale")] = torch.tensor(0.05 * is_reached)
-    method = {**config, "quantization_config": method}
-    return write(folder / "stored", method, stored), write(folder / "exact", config, exact)
+    save_checkpoint(folder / "stored", {**config, "quantization_config": method}, stored)
+    return folder / "stored", save_checkpoint(folder / "exact", config, exact)
 
 
 def round_inputs(patch: pytest.MonkeyPatch, kind: str) -> None:
@@ -326,7 +314,7 @@ def test_what_experts_are_not_held_in_is_refused(
     family: Any, settings: dict[str, Any], method: str, message: str, tmp_path: Path
 ) -> None:
     random_model(family, **settings).save_pretrained(tmp_path)
-    config, weights = read(tmp_path)
-    write(tmp_path, {**config, "quantization_config": {"quant_method": method}}, weights)
+    with changed_json(tmp_path) as config:
+        config["quantization_config"] = {"quant_method": method}
     with pytest.raises(CheckpointError, match=message):
         Decoder.load(tmp_path)

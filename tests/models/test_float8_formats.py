@@ -12,9 +12,9 @@ import float8_checkpoints
 import jsonschema
 import pytest
 import torch
+from checkpoint_files import changed_json, changed_weights, weights_in
 from float8_checkpoints import FORMATS
 from random_requests import cases
-from safetensors.torch import load_file, save_file
 from tiny_engine import told
 
 from benchmarks.models.logits import logits_of
@@ -79,7 +79,7 @@ def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
     not converted there."""
     form = FORMATS["compressed channel, token"]
     float8_checkpoints.save(tmp_path, form)
-    plain = load_file(tmp_path / "exact" / "model.safetensors")
+    plain = weights_in(tmp_path / "exact")
     online = Decoder.load(tmp_path / "exact", quantization="fp8")
     stored = Decoder.load(tmp_path)
     for name, destination in stored.destinations().items():
@@ -133,11 +133,10 @@ def test_quantizations_that_do_not_fit_are_refused(
 
 def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     float8_checkpoints.save(tmp_path, FORMATS["compressed channel, token"])
-    weights = load_file(tmp_path / "model.safetensors")
-    scale, layer = weights.pop("model.layers.0.mlp.up_proj.weight_scale"), "model.layers.1."
-    weights[layer + "self_attn.o_proj.weight_scale"] = scale
-    weights[layer + "mlp.up_proj.weight"] = weights[layer + "mlp.up_proj.weight"].float()
-    save_file(weights, tmp_path / "model.safetensors")
+    with changed_weights(tmp_path) as weights:
+        scale, layer = weights.pop("model.layers.0.mlp.up_proj.weight_scale"), "model.layers.1."
+        weights[layer + "self_attn.o_proj.weight_scale"] = scale
+        weights[layer + "mlp.up_proj.weight"] = weights[layer + "mlp.up_proj.weight"].float()
     with pytest.raises(CheckpointError) as caught:
         Decoder.load(tmp_path)
     message = str(caught.value)
@@ -160,10 +159,9 @@ def test_scales_that_give_no_numbers_are_named(
     form: str, name: str, value: str, message: str, tmp_path: Path
 ) -> None:
     float8_checkpoints.save(tmp_path, FORMATS[form])
-    weights = load_file(tmp_path / "model.safetensors")
     scale = f"model.layers.1.self_attn.o_proj.{name}"
-    weights[scale].view(-1)[-1] = float(value)
-    save_file(weights, tmp_path / "model.safetensors")
+    with changed_weights(tmp_path) as weights:
+        weights[scale].view(-1)[-1] = float(value)
     with pytest.raises(CheckpointError, match=f"{scale} {message}"):
         Decoder.load(tmp_path)
 
@@ -171,13 +169,11 @@ def test_scales_that_give_no_numbers_are_named(
 def test_scales_of_a_cache_in_fp8_are_read(tmp_path: Path) -> None:
     """ModelOpt states them in a file of its own."""
     float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
-    stated = json.loads((tmp_path / "hf_quant_config.json").read_text())
-    stated["quantization"]["kv_cache_quant_algo"] = "FP8"
-    (tmp_path / "hf_quant_config.json").write_text(json.dumps(stated))
-    weights = load_file(tmp_path / "model.safetensors")
-    for layer, name in product((0, 1), ("k_proj.k_scale", "v_proj.v_scale")):
-        weights[f"model.layers.{layer}.self_attn.{name}"] = torch.tensor(1.0)
-    save_file(weights, tmp_path / "model.safetensors")
+    with changed_json(tmp_path, "hf_quant_config.json") as stated:
+        stated["quantization"]["kv_cache_quant_algo"] = "FP8"
+    with changed_weights(tmp_path) as weights:
+        for layer, name in product((0, 1), ("k_proj.k_scale", "v_proj.v_scale")):
+            weights[f"model.layers.{layer}.self_attn.{name}"] = torch.tensor(1.0)
     decoder = Decoder.load(tmp_path)
     assert decoder.has_cache_scales() and decoder.config.cache_scheme == CacheScheme()
 
@@ -280,12 +276,11 @@ def test_maps_of_one_matrix_are_held_alike() -> None:
 def test_maps_of_one_matrix_keep_their_scales(tmp_path: Path) -> None:
     """Their input has the largest of their static scales."""
     float8_checkpoints.save(tmp_path, FORMATS["compressed tensor, static"])
-    weights = load_file(tmp_path / "model.safetensors")
-    for number, name in enumerate(("q_proj", "k_proj", "v_proj"), start=1):
-        stem = f"model.layers.0.self_attn.{name}."
-        weights[stem + "weight_scale"] = torch.tensor([float(number)])
-        weights[stem + "input_scale"] = torch.tensor([0.25 * (number % 3 + 1)])
-    save_file(weights, tmp_path / "model.safetensors")
+    with changed_weights(tmp_path) as weights:
+        for number, name in enumerate(("q_proj", "k_proj", "v_proj"), start=1):
+            stem = f"model.layers.0.self_attn.{name}."
+            weights[stem + "weight_scale"] = torch.tensor([float(number)])
+            weights[stem + "input_scale"] = torch.tensor([0.25 * (number % 3 + 1)])
     qkv: Any = Decoder.load(tmp_path).layers[0].attention.qkv.weights
     assert qkv.scale.tolist() == [1.0] * 128 + [2.0] * 128 + [3.0] * 128
     assert qkv.input.scaling.static_scale.tolist() == [0.75]

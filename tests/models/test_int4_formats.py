@@ -10,6 +10,7 @@ from typing import Any
 import int4_checkpoints
 import pytest
 import torch
+from checkpoint_files import changed_json, changed_weights
 from int4_checkpoints import AWQ, FORMATS, GPTQ, compressed, words_of
 from random_requests import cases
 from safetensors.torch import load_file, save_file
@@ -114,19 +115,17 @@ def test_a_bias_of_zeros_is_no_bias(tmp_path: Path) -> None:
 )
 def test_scales_that_give_no_numbers_are_named(form: str, name: str, tmp_path: Path) -> None:
     int4_checkpoints.save(tmp_path, FORMATS[form])
-    weights = load_file(tmp_path / "model.safetensors")
     scale = f"model.layers.1.self_attn.o_proj.{name}"
-    weights[scale][0, 0] = float("nan")
-    save_file(weights, tmp_path / "model.safetensors")
+    with changed_weights(tmp_path) as weights:
+        weights[scale][0, 0] = float("nan")
     with pytest.raises(CheckpointError, match=f"{scale} must hold finite numbers"):
         Decoder.load(tmp_path)
 
 
 def test_a_quantization_that_config_json_does_not_state_is_hinted_at(tmp_path: Path) -> None:
     int4_checkpoints.save(tmp_path, FORMATS["awq"])
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "quant_config.json").write_text(json.dumps(config.pop("quantization_config")))
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    with changed_json(tmp_path) as config:
+        (tmp_path / "quant_config.json").write_text(json.dumps(config.pop("quantization_config")))
     with pytest.raises(CheckpointError, match="does not say so: add its 'quantization_config'"):
         Decoder.load(tmp_path)
 
@@ -244,21 +243,18 @@ def test_modules_that_are_not_listed_stay_as_they_are() -> None:
 
 
 def test_gptq_s_routers_stay_as_they_are_though_nothing_names_them(tmp_path: Path) -> None:
-    form = FORMATS["gptq"]
     for mixture in int4_checkpoints.MIXTURES:
         int4_checkpoints.save_mixture(tmp_path, "gptq", mixture=mixture)
-        config = json.loads((tmp_path / "config.json").read_text())
-        config["quantization_config"] = {**form.config, "dynamic": {}}
-        (tmp_path / "config.json").write_text(json.dumps(config))
+        with changed_json(tmp_path) as config:
+            config["quantization_config"] = {**FORMATS["gptq"].config, "dynamic": {}}
         names = Decoder.skeleton(read_config(tmp_path)).destinations()
         assert sum(name.endswith(".gate.weight") for name in names) == config["num_hidden_layers"]
 
 
 def test_awq_s_gate_is_the_router_alone(tmp_path: Path) -> None:
     int4_checkpoints.save_mixture(tmp_path, "awq")
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["quantization_config"]["modules_to_not_convert"] = ["gate"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    with changed_json(tmp_path) as config:
+        config["quantization_config"]["modules_to_not_convert"] = ["gate"]
     names = Decoder.skeleton(read_config(tmp_path)).destinations()
     assert LAYER + "mlp.gate.weight" in names
     assert LAYER + "mlp.experts.0.gate_proj.qweight" in names

@@ -3,12 +3,12 @@ trees."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from checkpoint_files import changed_json
 from paging import Sequences
 from random_models import CASES, LENGTH, LLAMA, VOCAB_SIZE, random_model, tokens
 from torch import Tensor
@@ -141,12 +141,11 @@ def test_rope_in_the_older_spelling(name: str, tmp_path: Path) -> None:
     family, settings = CASES[name]
     model = random_model(family, **settings)
     model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    rope = config.pop("rope_parameters")
-    config["rope_theta"] = rope.pop("rope_theta")
-    rope["type"] = rope.pop("rope_type")
-    config["rope_scaling"] = None if rope == {"type": "default"} else rope
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    with changed_json(tmp_path) as config:
+        rope = config.pop("rope_parameters")
+        config["rope_theta"] = rope.pop("rope_theta")
+        rope["type"] = rope.pop("rope_type")
+        config["rope_scaling"] = None if rope == {"type": "default"} else rope
     with torch.inference_mode():
         expected = model(tokens(1, LENGTH)).logits[0]
     torch.testing.assert_close(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from checkpoint_files import config_in, save_checkpoint, weights_in
 from mtp_heads import (
     CONFIG,
     PREFIX,
@@ -17,7 +17,6 @@ from mtp_heads import (
     in_qwens_style,
     of_head_alone,
     random_mtp,
-    save_head,
     save_mimo,
 )
 from paging import Sequences
@@ -36,7 +35,6 @@ from random_models import (
     QWEN3_NEXT,
     random_model,
 )
-from safetensors.torch import load_file
 from stored_keys import check_keys
 from torch import Tensor
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model
@@ -158,20 +156,20 @@ def test_drafting_equals_the_slow_head(folder: Path, target: Decoder) -> None:
 
 def test_a_folder_of_its_own(target: Decoder, tmp_path: Path) -> None:
     weights = random_mtp(CONFIG, seed=5)
-    head = MtpHead.load(save_head(tmp_path, CONFIG, weights), target)
+    head = MtpHead.load(save_checkpoint(tmp_path, CONFIG, weights), target)
     check_drafting(head, SlowHead(weights, target.embedding.weight), target)
 
 
 def test_a_head_in_deepseeks_style(folder: Path, target: Decoder, tmp_path: Path) -> None:
     """The head lies in the target's own folder, where it is numbered as one layer more."""
     weights = random_mtp(CONFIG, seed=6)
-    stored = load_file(folder / "model.safetensors")
+    stored = weights_in(folder)
     kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}
     copies = {
         "model.layers.3.embed_tokens.weight": kept["model.embed_tokens.weight"].clone(),
         "model.layers.3.shared_head.head.weight": kept["lm_head.weight"].clone(),
     }
-    save_head(tmp_path, CONFIG, {**kept, **in_deepseeks_style(weights, 3), **copies})
+    save_checkpoint(tmp_path, CONFIG, {**kept, **in_deepseeks_style(weights, 3), **copies})
     assert MtpHead.is_in(tmp_path)
     target = Decoder.load(tmp_path)
     slow = SlowHead(weights, target.embedding.weight, is_deepseek=True)
@@ -192,12 +190,12 @@ def test_a_head_with_experts(family: Any, own: dict[str, Any], tmp_path: Path) -
     settings = {**own, "num_hidden_layers": 4, "attn_implementation": "sdpa"}
     model = random_model(family, **settings)
     model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text()) | {"num_hidden_layers": 3}
+    config = config_in(tmp_path) | {"num_hidden_layers": 3}
     config.pop("mlp_layer_types", None)
     sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
     others = of_head_alone(random_mtp(CONFIG | sizes, seed=7))
-    stored = load_file(tmp_path / "model.safetensors") | in_deepseeks_style(others, 3)
-    save_head(tmp_path, config, stored)
+    stored = weights_in(tmp_path) | in_deepseeks_style(others, 3)
+    save_checkpoint(tmp_path, config, stored)
     target = Decoder.load(tmp_path)
     slow = SlowHead(others, target.embedding.weight, is_deepseek=True, model=model.model)
     check_drafting(MtpHead.load(tmp_path, target), slow, target)
@@ -214,12 +212,12 @@ def test_a_head_beside_linear_attention(family: Any, own: dict[str, Any], tmp_pa
     shape = {"attn_implementation": "sdpa", "layer_types": kinds, "vocab_size": 90}
     model = random_model(family, **{**own, **shape})
     model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = config_in(tmp_path)
     config |= {"num_hidden_layers": 2, "layer_types": kinds[:2], "mtp_num_hidden_layers": 1}
     sizes = {"hidden_size": 64, "intermediate_size": 8, "head_dim": 8, "attention_bias": False}
     others = of_head_alone(random_mtp(CONFIG | sizes, seed=7))
-    stored = load_file(tmp_path / "model.safetensors")
-    save_head(tmp_path, config, in_qwens_style(stored, 2) | in_qwens_style(others, 2))
+    stored = weights_in(tmp_path) | others
+    save_checkpoint(tmp_path, config, in_qwens_style(stored, 2))
     target = Decoder.load(tmp_path)
     slow = SlowHead(others, target.embedding.weight, is_qwen=True, model=model.model)
     assert MtpHead.is_in(tmp_path)
@@ -227,11 +225,7 @@ def test_a_head_beside_linear_attention(family: Any, own: dict[str, Any], tmp_pa
 
 
 def test_the_target_is_a_qwen2_in_all_but_name(folder: Path, target: Decoder) -> None:
-    stored = {
-        name: tensor
-        for name, tensor in load_file(folder / "model.safetensors").items()
-        if "mtp" not in name
-    }
+    stored = {name: it for name, it in weights_in(folder).items() if "mtp" not in name}
     model = Qwen2ForCausalLM(Qwen2Config(**SHAPE)).eval()
     model.load_state_dict(stored)
     ids, sequences = torch.arange(20), Sequences(1, 20)
@@ -305,7 +299,7 @@ def test_what_does_not_fit(
     weights = random_mtp(CONFIG)
     change(weights)
     with pytest.raises(CheckpointError, match=message):
-        MtpHead.load(save_head(tmp_path, {**CONFIG, **settings}, weights), target)
+        MtpHead.load(save_checkpoint(tmp_path, {**CONFIG, **settings}, weights), target)
 
 
 def test_no_folder(target: Decoder, tmp_path: Path) -> None:
@@ -316,17 +310,17 @@ def test_no_folder(target: Decoder, tmp_path: Path) -> None:
 @pytest.mark.parametrize("prefix", ["model.layers.3.", "mtp.layers.0.", "model.mtp_layers.0."])
 def test_a_target_loads_without_its_mtp_layers(prefix: str, folder: Path, tmp_path: Path) -> None:
     """Numbered on behind its own, as DeepSeek has them, or under a name of their own."""
-    stored = load_file(folder / "model.safetensors")
+    stored = weights_in(folder)
     kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}
     more = {f"{prefix}{name}.weight": torch.ones(24) for name in ("enorm", "hnorm")}
-    save_head(tmp_path, CONFIG, {**kept, **more})
+    save_checkpoint(tmp_path, CONFIG, {**kept, **more})
     assert kept.keys() <= Decoder.load(tmp_path).destinations().keys()
 
 
 def test_layers_behind_the_last_that_nothing_tells_of_are_left_over(
     folder: Path, tmp_path: Path
 ) -> None:
-    stored = load_file(folder / "model.safetensors")
-    save_head(tmp_path, CONFIG, {**stored, "model.layers.4.enorm.weight": torch.ones(24)})
+    stored = weights_in(folder)
+    save_checkpoint(tmp_path, CONFIG, {**stored, "model.layers.4.enorm.weight": torch.ones(24)})
     with pytest.raises(CheckpointError, match=r"does not have: model\.layers\.4\.enorm\.weight"):
         Decoder.load(tmp_path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from checkpoint_files import changed_json
 from float8_checkpoints import FORMATS
 from multimodal_models import MULTIMODAL, save_multimodal
 from paging import Sequences
@@ -58,19 +58,12 @@ def test_names_of_tensors_in_every_layout(stored: str, name: str) -> None:
     assert text_name(stored) == name
 
 
-def state(folder: Path, **fields: Any) -> None:
-    """State fields in config.json; None: leave the field out."""
-    path = folder / "config.json"
-    stated = {**json.loads(path.read_text()), **fields}
-    path.write_text(json.dumps({name: it for name, it in stated.items() if it is not None}))
-
-
 def test_fields_of_encoders_among_those_of_the_text(tmp_path: Path) -> None:
     save_multimodal("SmolVLM", tmp_path)
-    stated = json.loads((tmp_path / "config.json").read_text())["text_config"]
     expected = read_config(tmp_path)
     odd = {"pixel_shuffle_factor": 4, "perceiver_config": {"model_type": "vllama3"}}
-    state(tmp_path, text_config={**stated, **odd, "use_resampler": False, "qk_layer_norms": False})
+    with changed_json(tmp_path) as config:
+        config["text_config"] |= {**odd, "use_resampler": False, "qk_layer_norms": False}
     assert read_config(tmp_path) == expected
 
 
@@ -78,9 +71,9 @@ def test_fields_of_encoders_among_those_of_the_text(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_say_whether_embeddings_are_tied(name: str, tmp_path: Path) -> None:
     """The first has an output matrix, and the second has none."""
     model = save_multimodal(name, tmp_path)
-    stated = json.loads((tmp_path / "config.json").read_text())["text_config"]
-    del stated["tie_word_embeddings"]
-    state(tmp_path, tie_word_embeddings=None, text_config=stated)
+    with changed_json(tmp_path) as config:
+        del config["text_config"]["tie_word_embeddings"]
+        config.pop("tie_word_embeddings", None)
     ids = tokens(20)
     with torch.inference_mode():
         expected = model(input_ids=ids[None]).logits[0]
@@ -109,7 +102,8 @@ def test_modules_that_are_not_quantized_have_the_names_of_the_folder(
 ) -> None:
     save_multimodal("Mistral3", tmp_path)
     stated = FORMATS[form].config
-    state(tmp_path, quantization_config={**stated, field: entries})
+    with changed_json(tmp_path) as config:
+        config["quantization_config"] = {**stated, field: entries}
     own = {"quantization_config": {**stated, field: expected}}
     assert read_config(tmp_path).quantization == read_quantization(own)
 
@@ -132,7 +126,8 @@ def test_patterns_are_of_the_names_of_the_folder(
 ) -> None:
     save_multimodal("Mistral3", tmp_path)
     stated = FORMATS["compressed channel, token"].config
-    state(tmp_path, quantization_config={**stated, "ignore": [pattern]})
+    with changed_json(tmp_path) as config:
+        config["quantization_config"] = {**stated, "ignore": [pattern]}
     ignored = read_config(tmp_path).quantization.ignored
     assert ("model.layers.1.mlp.up_proj" in ignored) == is_text
     assert ("lm_head" in ignored) == is_head

@@ -3,7 +3,6 @@ itself."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 import tiny
 import torch
 from baseline_llm import baseline_llm
+from checkpoint_files import changed_json, changed_weights
 from draft_models import PROMPTS
 from misfits import HOLDING, check_a_sleeping_matcher
 from random_requests import cases
-from safetensors.torch import load_file, save_file
 from tiny_engine import generate, told
 from transformers import LlamaForCausalLM
 
@@ -135,14 +134,11 @@ def test_a_vocabulary_padded_otherwise(folders, tmp_path):
     """Published families have such: the same tokens, another multiple of 64."""
     for size in (256 + 8, 256 + 64):
         folder = tiny.save_target(tmp_path / str(size))
-        weights = load_file(folder / "model.safetensors")
-        for name in ("model.embed_tokens.weight", "lm_head.weight"):
-            weights[name] = torch.nn.functional.pad(weights[name], (0, 0, 0, 64))[
-                :size
-            ].contiguous()
-        save_file(weights, folder / "model.safetensors")
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(config | {"vocab_size": size}))
+        with changed_weights(folder) as weights:
+            for name in ("model.embed_tokens.weight", "lm_head.weight"):
+                weights[name] = torch.nn.functional.pad(weights[name], (0, 0, 0, 64))[:size]
+        with changed_json(folder) as config:
+            config["vocab_size"] = size
         llm = make(folders, folder)
         params = SamplingParams(max_tokens=33, ignore_eos=True, logit_bias={270: 100.0})
         plain = LLM(folders[0], spec=None)
@@ -173,18 +169,17 @@ def test_what_does_not_fit(folders, tmp_path):
     with pytest.raises(CheckpointError, match="nowhere: is not a folder"):
         make(folders, tmp_path / "nowhere")
     other = tiny.save_target(tmp_path / "other")
-    tokenizer = json.loads((other / "tokenizer.json").read_text())
-    vocab = tokenizer["model"]["vocab"]
-    vocab["!"], vocab["#"] = vocab["#"], vocab["!"]
-    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with changed_json(other, "tokenizer.json") as tokenizer:
+        vocab = tokenizer["model"]["vocab"]
+        vocab["!"], vocab["#"] = vocab["#"], vocab["!"]
     with pytest.raises(
         CheckpointError,
         match=r"needs the tokenizer of its target; 2 ids differ, the first is \d+: ",
     ):
         make(folders, other)
     short = tiny.save_target(tmp_path / "short")
-    config = json.loads((short / "config.json").read_text())
-    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
+    with changed_json(short) as config:
+        config["max_position_embeddings"] = 128
     with pytest.raises(
         CheckpointError,
         match="has 128 positions and the engine serves 512; set max_model_len to 128",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import tiny
 from baseline_llm import baseline_llm
-from mtp_heads import PREFIX, in_deepseeks_style, random_mtp, save_head
+from checkpoint_files import config_in, save_checkpoint, weights_in
+from mtp_heads import PREFIX, in_deepseeks_style, random_mtp
 from random_requests import cases
-from safetensors.torch import load_file
 from tiny_engine import generate, told
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
@@ -39,9 +37,8 @@ def test_speculation_changes_no_token(folders, mtp_head, params):
 
 def test_a_head_in_deepseeks_style_changes_no_token(folders, mtp_head, tmp_path):
     target, _ = folders
-    config = json.loads((mtp_head / "config.json").read_text())
-    weights = load_file(mtp_head / "model.safetensors")
-    save_head(tmp_path, config, in_deepseeks_style(weights, config["num_hidden_layers"]))
+    config, weights = config_in(mtp_head), weights_in(mtp_head)
+    save_checkpoint(tmp_path, config, in_deepseeks_style(weights, config["num_hidden_layers"]))
     prompts, all_params = cases(7, 6, temperature=0.0)
     plain, drafted = (
         LLM(target, spec=spec).generate(prompts, all_params)
@@ -54,14 +51,14 @@ def test_a_head_in_its_targets_folder(tmp_path):
     folder = tiny.save_target(tmp_path)
     with pytest.raises(CheckpointError, match="holds no MTP head"):
         LLM(folder, spec="mtp")
-    config = json.loads((folder / "config.json").read_text()) | {"num_nextn_predict_layers": 1}
-    save_head(folder, config, load_file(folder / "model.safetensors") | random_mtp(config))
+    config = config_in(folder) | {"num_nextn_predict_layers": 1}
+    save_checkpoint(folder, config, weights_in(folder) | random_mtp(config))
     plain, speculative = (
         LLM(folder, spec=spec).generate("ab", SamplingParams(max_tokens=20, ignore_eos=True))[0]
         for spec in (None, "mtp")
     )
     assert plain.token_ids == speculative.token_ids
-    assert any(PREFIX in name for name in load_file(folder / "model.safetensors"))
+    assert any(PREFIX in name for name in weights_in(folder))
 
 
 @pytest.mark.skipif(not (SHIPPED_MODEL / "mtp").is_dir(), reason="needs the shipped MTP head")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import tiny
 import torch
+from checkpoint_files import changed_json, changed_weights, config_in, weights_in
 from paging import Sequences
-from safetensors.torch import load_file, save_file
 from slow_head import SlowHead
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
@@ -23,11 +22,9 @@ K, WINDOW = 3, 4
 def head_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A head that says other things where it sees more."""
     folder = tiny.save_head(tmp_path_factory.mktemp("windowed"))
-    weights = load_file(folder / "model.safetensors")
-    weights["midlayer.self_attn.o_proj.weight"] *= 8
-    save_file(weights, folder / "model.safetensors")
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "sliding_window": WINDOW}))
+    with changed_weights(folder) as weights, changed_json(folder) as config:
+        weights["midlayer.self_attn.o_proj.weight"] *= 8
+        config["sliding_window"] = WINDOW
     return folder
 
 
@@ -37,12 +34,13 @@ class Reference:
     def __init__(self, target_folder: Path, head_folder: Path, window: int | None) -> None:
         self.target = Decoder.load(target_folder)
         self.head = Eagle3Head.load(head_folder, self.target)
-        config = {**json.loads((head_folder / "config.json").read_text()), "sliding_window": window}
+        config = config_in(head_folder) | {"sliding_window": window}
         inv_freq = torch.tensor(
             [config["rope_theta"] ** (-2 * i / config["head_dim"]) for i in range(4)]
         )
-        weights = load_file(head_folder / "model.safetensors")
-        self.slow = SlowHead(config, weights, self.target.embedding.weight, inv_freq)
+        self.slow = SlowHead(
+            config, weights_in(head_folder), self.target.embedding.weight, inv_freq
+        )
 
     @torch.inference_mode()
     def drafts(self, ids: list[int], num_known: int, allowed: list[int]) -> list[int]:

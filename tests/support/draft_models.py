@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tiny
 import torch
-from safetensors.torch import load_file, save_file
+from checkpoint_files import changed_weights
 
 PROMPTS = ["abc" * times for times in range(1, 9)] + ["abcabcabc" * 7, "a{}\n" * 20]
 
@@ -15,9 +15,7 @@ def save_drafter(folder: Path) -> Path:
     """Another model of the tiny target's tokens, close to it so that some drafts are right."""
     tiny.save_target(folder)
     generator = torch.Generator().manual_seed(3)
-    weights = {
-        name: tensor + 0.02 * torch.randn(tensor.shape, generator=generator)
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
-    save_file(weights, folder / "model.safetensors")
+    with changed_weights(folder) as weights:
+        for tensor in weights.values():
+            tensor += 0.02 * torch.randn(tensor.shape, generator=generator)
     return folder

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
+from checkpoint_files import Weights
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specguide.models import Decoder
 
-Weights = dict[str, Tensor]
 VOCAB_SIZE, TARGET_HIDDEN, NUM_LAYERS = 90, 24, 6
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLMEagle3"],
@@ -81,13 +78,3 @@ def random_head(config: dict[str, Any], num_aux_layers: int = 3) -> Weights:
     weights["d2t"] = target_ids - torch.arange(drafts)
     weights["t2d"] = torch.zeros(VOCAB_SIZE, dtype=torch.bool).index_fill_(0, target_ids, True)
     return weights
-
-
-def save_head(folder: Path, config: dict[str, Any], weights: Weights) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(
-        {name: tensor.contiguous() for name, tensor in weights.items()},
-        folder / "model.safetensors",
-    )
-    return folder

@@ -11,7 +11,7 @@ from typing import Any
 
 import tiny
 import torch
-from safetensors.torch import save_file
+from checkpoint_files import config_in, save_checkpoint, save_weights
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -195,18 +195,13 @@ def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | Non
         weights[stem + form.scale_name] = stored.clone()
         if form.inputs == "static":
             weights[stem + form.input_name] = torch.full(stored.shape, _INPUT_SCALE)
-    save_file(weights, folder / "model.safetensors")
-    save_file(exact, folder / "exact" / "model.safetensors", metadata={"format": "pt"})
-    _save_config(folder, form)
-
-
-def _save_config(folder: Path, form: Format) -> None:
-    config = json.loads((folder / "exact" / "config.json").read_text())
+    save_weights(folder / "exact", exact)
+    config = config_in(folder / "exact")
     if form.file is None:
         config["quantization_config"] = form.config
     else:
         (folder / form.file).write_text(json.dumps(form.config))
-    (folder / "config.json").write_text(json.dumps(config))
+    save_checkpoint(folder, config, weights)
 
 
 def is_converted(name: str) -> bool:

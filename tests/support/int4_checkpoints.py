@@ -3,7 +3,6 @@ models that they stand for."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import tiny
 import torch
+from checkpoint_files import config_in, save_checkpoint, save_weights
 from random_models import (
     DEEPSEEK2,
     DEEPSEEK3,
@@ -27,7 +27,6 @@ from random_models import (
     QWEN3_MOE,
     QWEN3_NEXT,
 )
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -250,11 +249,9 @@ def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | Non
         exact[name] = it.exact()
         tensors = {key: value for key, value in form.pack(it).items() if key not in form.dropped}
         weights |= {stem + key: value for key, value in tensors.items()}
-    save_file(weights, folder / "model.safetensors")
-    save_file(exact, folder / "exact" / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "exact" / "config.json").read_text())
-    config["quantization_config"] = form.config
-    (folder / "config.json").write_text(json.dumps(config))
+    config = config_in(folder / "exact")
+    save_checkpoint(folder, config | {"quantization_config": form.config}, weights)
+    save_weights(folder / "exact", exact)
 
 
 def _order(name: str, num_columns: int, form: Format) -> Tensor:

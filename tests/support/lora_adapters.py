@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from checkpoint_files import changed_weights, weights_in
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -29,7 +30,7 @@ def adapter(
     folder.mkdir(exist_ok=True)
     made = torch.Generator().manual_seed(seed)
     tensors: dict[str, Tensor] = {}
-    for name, weight in load_file(model / "model.safetensors").items():
+    for name, weight in weights_in(model).items():
         if ".layers." not in name or weight.dim() != 2 or any(it in name for it in _NO_LINEAR):
             continue
         if takes(name := name.removesuffix(".weight")):
@@ -46,12 +47,11 @@ def adapter(
 def merged(folder: Path, model: Path, of: Path, scale: Callable[[str], float]) -> Path:
     """The model with an adapter's products added to its weights. scale: that of each map"""
     shutil.copytree(model, folder)
-    weights = load_file(model / "model.safetensors")
     matrices = load_file(of / WEIGHTS)
-    for name, b in matrices.items():
-        if ".lora_B." in name:
-            base = name.removeprefix("base_model.model.").removesuffix(".lora_B.weight")
-            product = b @ matrices[name.replace(".lora_B.", ".lora_A.")]
-            weights[f"{base}.weight"] = weights[f"{base}.weight"] + scale(base) * product
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with changed_weights(folder) as weights:
+        for name, b in matrices.items():
+            if ".lora_B." in name:
+                base = name.removeprefix("base_model.model.").removesuffix(".lora_B.weight")
+                product = b @ matrices[name.replace(".lora_B.", ".lora_A.")]
+                weights[f"{base}.weight"] = weights[f"{base}.weight"] + scale(base) * product
     return folder

@@ -3,17 +3,14 @@ of its own."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import tiny
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from checkpoint_files import Weights, save_checkpoint, weights_in
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-Weights = dict[str, Tensor]
 PREFIX = "model.mtp_layers.0."
 CONFIG: dict[str, Any] = {
     "architectures": ["MiMoForCausalLM"],
@@ -124,19 +121,7 @@ def save_mimo(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
         name: value for name, value in config.items() if name not in ("architectures", "model_type")
     }
     Qwen2ForCausalLM(Qwen2Config(**shape, initializer_range=0.3)).save_pretrained(folder)
-    save_head(folder, config, load_file(folder / "model.safetensors") | random_mtp(config))
-    return folder
-
-
-def save_head(folder: Path, config: dict[str, Any], weights: Weights) -> Path:
-    """Write or replace config.json and the weights."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(
-        {name: tensor.contiguous() for name, tensor in weights.items()},
-        folder / "model.safetensors",
-    )
-    return folder
+    return save_checkpoint(folder, config, weights_in(folder) | random_mtp(config))
 
 
 def save_tiny_head(folder: Path) -> Path:
@@ -148,4 +133,4 @@ def save_tiny_head(folder: Path) -> Path:
         "head_dim": 8,
         "max_position_embeddings": 512,
     }
-    return save_head(folder, config, random_mtp(config))
+    return save_checkpoint(folder, config, random_mtp(config))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import tiny
 import torch
-from safetensors.torch import load_file, save_file
+from checkpoint_files import config_in, save_checkpoint, weights_in
 from torch import Tensor
 
 MASK_TOKEN = 7
@@ -18,8 +17,7 @@ LAYOUTS = ("EAGLE-3.1", "two layers", "no last norm", "P-EAGLE")
 def save_layout(folder: Path, layout: str) -> Path:
     """A head of one of LAYOUTS, with a pruned vocabulary."""
     tiny.save_head(folder)
-    weights, random = load_file(folder / "model.safetensors"), _random_tensors()
-    fields: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    fields, weights, random = config_in(folder), weights_in(folder), _random_tensors()
     if layout == "EAGLE-3.1":
         fields |= dict(fc_norm=True, norm_output=True)
         weights |= {f"fc_norm.{index}.weight": 1 + random(tiny.HIDDEN) for index in range(3)}
@@ -32,9 +30,7 @@ def save_layout(folder: Path, layout: str) -> Path:
     if layout == "P-EAGLE":
         fields |= dict(mask_token_id=MASK_TOKEN, parallel_drafting=True)
         weights["mask_hidden"] = random(1, 1, 3 * tiny.HIDDEN)
-    (folder / "config.json").write_text(json.dumps(fields))
-    save_file(weights, folder / "model.safetensors")
-    return folder
+    return save_checkpoint(folder, fields, weights)
 
 
 def _second_layer(weights: dict[str, Tensor], random: Any) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import torch
-from safetensors.torch import save_file
+from checkpoint_files import save_checkpoint
 from torch import Tensor
 
 RECORD = Path(__file__).parent.parent / "models" / "recorded_draft_heads.json"
@@ -60,7 +60,4 @@ def load_record() -> dict[str, dict[str, Any]]:
 
 def save_case(folder: Path, case: dict[str, Any]) -> Path:
     """The head as a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(case["config"]))
-    save_file(weights(case["shapes"]), folder / "model.safetensors")
-    return folder
+    return save_checkpoint(folder, case["config"], weights(case["shapes"]))

@@ -3,12 +3,11 @@ it."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from checkpoint_files import save_checkpoint, weights_in
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -65,7 +64,7 @@ def save_exact(
     model = model or LlamaForCausalLM(LlamaConfig(**settings))
     model.save_pretrained(folder)
     save_tokenizer(folder)
-    return load_file(folder / "model.safetensors")
+    return weights_in(folder)
 
 
 _HEAD_CONFIG = {
@@ -89,10 +88,7 @@ _HEAD_CONFIG = {
 def save_head(folder: Path, seed: int = 1) -> Path:
     """A random EAGLE3 head with a pruned draft vocabulary that lacks some bytes and holds the end
     token."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(_head_weights(seed), folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(_HEAD_CONFIG))
-    return folder
+    return save_checkpoint(folder, _HEAD_CONFIG, _head_weights(seed))
 
 
 def _head_weights(seed: int) -> dict[str, torch.Tensor]:

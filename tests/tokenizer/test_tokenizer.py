@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkpoint_files import changed_json
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizer_kinds import BUILDERS, CORPUS, SPECIAL, TEXTS, byte_level, sentencepiece_bpe
@@ -209,10 +210,8 @@ def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
         tokenizer_object=sentencepiece_bpe(), eos_token="<|end|>", bos_token="<|begin|>"
     )
     fast.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    (tmp_path / "tokenizer_config.json").write_text(
-        json.dumps({**config, "tokenizer_class": "LlamaTokenizerFast"})
-    )
+    with changed_json(tmp_path, "tokenizer_config.json") as config:
+        config["tokenizer_class"] = "LlamaTokenizerFast"
     subject, plain = (
         Tokenizer.from_folder(tmp_path),
         Tokenizer.from_file(tmp_path / "tokenizer.json", [377]),
@@ -227,8 +226,8 @@ def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["GPT2Tokenizer", "Qwen2Tokenizer", "LlamaTokenizer"])
 def test_a_text_is_cut_as_tokenizer_json_says_whatever_the_class(name: str, folder: Path) -> None:
     """As SmolLM2 has it, of class GPT2Tokenizer."""
-    stated = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(stated | {"tokenizer_class": name}))
+    with changed_json(folder, "tokenizer_config.json") as config:
+        config["tokenizer_class"] = name
     backend = byte_level()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), backend.pre_tokenizer]
