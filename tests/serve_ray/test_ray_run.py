@@ -21,16 +21,18 @@ from specguide.server.config import ServerConfig
 EXAMPLES = Path(__file__).parents[2] / "examples/ray"
 
 
-def test_the_proxy_is_told_of_its_middleware_by_a_path_that_there_is():
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+@pytest.fixture
+def run():
+    """The module under test, which needs Ray Serve."""
+    return pytest.importorskip("specguide.serve_ray.run", reason="needs ray[serve]")
+
+
+def test_the_proxy_is_told_of_its_middleware_by_a_path_that_there_is(run):
     module, _, name = run._SETTINGS["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"].partition(":")
     assert getattr(importlib.import_module(module), name)()[0].cls is ProxyAnswers
 
 
-def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
-    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-    from specguide.serve_ray.run import RayServeException, cause_of, serve
-
+def test_what_replicas_could_not_be_started_for_is_told(run, monkeypatch):
     error = RuntimeError("Failed to update the deployments ['EngineReplica'].")
     failed = SimpleNamespace(message="It has failed. Error:\nTraceback …\nno config.json there")
     for deployments, told in (
@@ -39,15 +41,15 @@ def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
     ):
         one = SimpleNamespace(deployments=deployments)
         status = SimpleNamespace(applications={"specguide": one})
-        monkeypatch.setattr(serve, "status", lambda status=status: status)
-        assert cause_of(error) == told
-    monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications={}))
-    assert cause_of(RayServeException("Traceback …\nprefix / is used\n")) == "prefix / is used"
-    assert cause_of(RuntimeError()) == "RuntimeError"
+        monkeypatch.setattr(run.serve, "status", lambda status=status: status)
+        assert run.cause_of(error) == told
+    monkeypatch.setattr(run.serve, "status", lambda: SimpleNamespace(applications={}))
+    error = run.RayServeException("Traceback …\nprefix / is used\n")
+    assert run.cause_of(error) == "prefix / is used"
+    assert run.cause_of(RuntimeError()) == "RuntimeError"
 
 
-def test_an_address_in_use_is_told_before_ray_is_started():
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_an_address_in_use_is_told_before_ray_is_started(run):
     with socket.create_server(("127.0.0.1", 0)) as other:
         server = ServerConfig("m", port=other.getsockname()[1])
         with pytest.raises(InvalidParams, match="Address already in use; give another port"):
@@ -56,8 +58,7 @@ def test_an_address_in_use_is_told_before_ray_is_started():
     assert run._http_options(ServerConfig("m", port=0), is_local=True).port > 0
 
 
-def test_a_serve_that_listens_otherwise_is_told_by_name(tmp_path):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_a_serve_that_listens_otherwise_is_told_by_name(run, tmp_path):
     there = run.HTTPOptions(host="127.0.0.1", port=8000)
     for name, wanted in {"port": 8001, "host": "127.0.0.2", "ssl_certfile": str(tmp_path)}.items():
         options = SimpleNamespace(**{**vars(there), name: wanted})
@@ -68,8 +69,7 @@ def test_a_serve_that_listens_otherwise_is_told_by_name(tmp_path):
     run._check_address(ServerConfig("m", port=0), free, there)
 
 
-def test_an_application_that_is_there_already_is_not_replaced():
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_an_application_that_is_there_already_is_not_replaced(run):
     of = lambda status: {"specguide": SimpleNamespace(status=status)}  # noqa: E731
     with pytest.raises(InvalidParams, match="has an application 'specguide' already"):
         run._check_alone(of(run.ApplicationStatus.RUNNING))
@@ -78,8 +78,7 @@ def test_an_application_that_is_there_already_is_not_replaced():
 
 
 @pytest.mark.parametrize("error", [EngineError("no replica"), SystemExit(143)])
-def test_a_command_that_ends_before_its_time_leaves_nothing_in_the_cluster(monkeypatch, error):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_a_command_that_ends_before_its_time_leaves_nothing_in_the_cluster(run, monkeypatch, error):
     deleted = []
     monkeypatch.setattr(run.serve, "delete", lambda *args, **kwargs: deleted.append((args, kwargs)))
     with pytest.raises(type(error)), run._removed(is_joined=True):
@@ -87,9 +86,7 @@ def test_a_command_that_ends_before_its_time_leaves_nothing_in_the_cluster(monke
     assert deleted == [(("specguide",), {"_blocking": False})]
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
-
+def test_a_cluster_that_is_not_there_is_told_at_once(run, monkeypatch):
     def init(*_, **__):
         raise ConnectionError("Failed to connect")
 
@@ -104,8 +101,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
 
 @pytest.mark.parametrize("others", [{}, {"other": 1}])
 @pytest.mark.parametrize("proxies", [{}, {"node": 1}])
-def test_other_applications_of_a_cluster_outlive_the_command(monkeypatch, others, proxies):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_other_applications_of_a_cluster_outlive_the_command(run, monkeypatch, others, proxies):
     called = []
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     status = SimpleNamespace(proxies=proxies, applications=others)
@@ -128,8 +124,7 @@ def test_other_applications_of_a_cluster_outlive_the_command(monkeypatch, others
     assert called == ["serving on http://127.0.0.1:8000", "delete"] + ["shutdown"] * is_alone
 
 
-def test_a_second_signal_ends_the_command_at_once(monkeypatch):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_a_second_signal_ends_the_command_at_once(run, monkeypatch):
     handlers = {}
     monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
     is_ended = threading.Event()
@@ -141,8 +136,7 @@ def test_a_second_signal_ends_the_command_at_once(monkeypatch):
     assert ended.value.code == 128 + signal.SIGINT
 
 
-def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_a_signal_before_replicas_serve_ends_the_command_at_once(run, monkeypatch):
     handlers = {}
     monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(run, "_http_options", lambda *_, **__: None)
@@ -162,8 +156,7 @@ def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
     assert ended.value.code == 128 + signal.SIGTERM
 
 
-def test_replicas_without_a_place_of_their_own_are_refused_before_ray_begins(monkeypatch):
-    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+def test_replicas_without_a_place_of_their_own_are_refused_before_ray_begins(run, monkeypatch):
     monkeypatch.delattr(run.ray, "init")
     with pytest.raises(InvalidParams, match="all would listen at the same kv_transfer_address"):
         run.run_replicas(*plans_of({"transfer": {"role": "prefill"}, "replicas": 2}), print)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
 from tokenizer_kinds import BUILDERS, CORPUS, SPECIAL
+from tokenizer_subjects import subject
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
-from specguide.host import env
 from specguide.tokenizer import Tokenizer
 
 RENAMED = {
@@ -25,10 +24,7 @@ RENAMED = {
 def backend(kind: str) -> str:
     """As JSON."""
     if kind == "llama3":
-        folder = env.data_dir()
-        if folder is None:
-            pytest.skip("needs real-world data: set SPECGUIDE_DATA to its folder")
-        made = Tokenizer.from_file(folder / "tokenizers" / "llama3-tokenizer.json.gz")._backend
+        made = subject("llama3")._backend
     elif kind == "stripping":  # as Phi 3 has them
         made = BUILDERS["byte-level"]()
         made.add_special_tokens(
