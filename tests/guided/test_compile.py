@@ -76,7 +76,7 @@ def test_auto_takes_the_first_backend_that_enforces_the_guide(
     assert takes(grammar, taken) and not takes(grammar, refused)
 
 
-def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> None:
+def test_an_explicit_backend_is_used_or_refused(compiler, new_compiler):
     for name in WHOLE:
         assert (
             compiler.compile(Guide(json_schema={"type": "integer"}, backend=name)).backend == name
@@ -89,9 +89,8 @@ def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> No
     with pytest.raises(UnsupportedGuide, match="multipleOf at /properties/a/multipleOf") as refusal:
         compiler.compile(Guide(json_schema=ranged, backend="xgrammar"))
     assert (refusal.value.keyword, refusal.value.path) == ("multipleOf", "/properties/a/multipleOf")
-    configured = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+    configured = new_compiler(VOCABULARY, backend="xgrammar")
     assert configured.compile(Guide(regex="a+")).backend == "xgrammar"
-    configured.close()
 
 
 def test_a_refusal_says_why_of_every_backend(compiler: GrammarCompiler) -> None:
@@ -165,14 +164,10 @@ for _ in range(80):
     ],
     ids=lambda guide: guide.kind,
 )
-def test_every_kind_of_guide_is_limited_in_depth_and_size(
-    compiler: GrammarCompiler, guide: Guide
-) -> None:
-    small = GrammarCompiler(VOCABULARY, GuideConfig(max_source_bytes=100))
+def test_every_kind_of_guide_is_limited_in_depth_and_size(compiler, new_compiler, guide):
     with pytest.raises(GuideLimitExceeded, match="max_source_bytes") as refusal:
-        small.compile(guide)
+        new_compiler(VOCABULARY, max_source_bytes=100).compile(guide)
     assert refusal.value.limit == "max_source_bytes"
-    small.close()
     if guide.kind == "choice":  # its options are text, not structure
         assert compiler.compile(guide)
         return
@@ -210,13 +205,12 @@ def test_every_kind_of_guide_is_limited_in_depth_and_size(
     ],
     ids=["schema", "choice", "EBNF", "Lark", "Lark with a comment"],
 )
-def test_what_a_guide_holds_is_counted(compiler: GrammarCompiler, guide: Guide, limit: str) -> None:
+def test_what_a_guide_holds_is_counted(compiler, guide, limit, new_compiler):
     assert compiler.compile(guide)
-    small = GrammarCompiler(VOCABULARY, GuideConfig(max_values=200, max_rules=200))
+    small = new_compiler(VOCABULARY, max_values=200, max_rules=200)
     with pytest.raises(GuideLimitExceeded, match=limit) as refusal:
         small.compile(guide)
     assert refusal.value.limit == limit
-    small.close()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling import lanes, libraries
 from specguide.guided.compiling.workers import Lane
 
-IN_THREADS = GuideConfig(isolate_compiles=False, num_compile_threads=1)
-IN_LANES = GuideConfig(isolate_compiles=True, num_compile_threads=1)
 WAIT_S = 60
 
 
@@ -41,49 +39,38 @@ def failure(compiler: GrammarCompiler, pattern: str) -> str:
     return str(error)
 
 
-def test_a_panic_of_a_library_ends_its_request_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    compiler = GrammarCompiler(VOCABULARY, IN_THREADS)
-    try:
-        with monkeypatch.context() as patched:
-            patched.setattr(libraries, "create_backend", lambda *_: PanickingBackend())
-            for pattern in ("a", "b"):
-                assert "Panic: index out of bounds" in failure(compiler, pattern)
-        compiler._runner._libraries._backends.clear()  # type: ignore[attr-defined]
-        assert compiler.submit(Guide(regex="c")).result(timeout=WAIT_S).num_bytes > 0
-    finally:
-        compiler.close()
+def test_a_panic_of_a_library_ends_its_request_alone(monkeypatch, caplog, new_compiler):
+    compiler = new_compiler(VOCABULARY, isolate_compiles=False, num_compile_threads=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(libraries, "create_backend", lambda *_: PanickingBackend())
+        for pattern in ("a", "b"):
+            assert "Panic: index out of bounds" in failure(compiler, pattern)
+    compiler._runner._libraries._backends.clear()  # type: ignore[attr-defined]
+    assert compiler.submit(Guide(regex="c")).result(timeout=WAIT_S).num_bytes > 0
     assert len([one for one in caplog.records if one.exc_info]) == 2
 
 
-def test_a_grammar_that_cannot_be_kept_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = GrammarCompiler(VOCABULARY, IN_THREADS)
+def test_a_grammar_that_cannot_be_kept_is_an_error(monkeypatch, new_compiler):
+    compiler = new_compiler(VOCABULARY, isolate_compiles=False, num_compile_threads=1)
 
     def put(*_: Any) -> None:
         raise TypeError("no size")
 
-    try:
-        with monkeypatch.context() as patched:
-            patched.setattr(compiler.cache, "put", put)
-            assert "TypeError: no size" in failure(compiler, "a")
-        assert compiler.submit(Guide(regex="a")).result(timeout=WAIT_S).num_bytes > 0
-    finally:
-        compiler.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(compiler.cache, "put", put)
+        assert "TypeError: no size" in failure(compiler, "a")
+    assert compiler.submit(Guide(regex="a")).result(timeout=WAIT_S).num_bytes > 0
 
 
-def test_a_failure_in_a_lane_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = GrammarCompiler(VOCABULARY, IN_LANES)
+def test_a_failure_in_a_lane_reaches_the_caller(monkeypatch, new_compiler):
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, num_compile_threads=1)
 
     def outcome(*_: Any) -> None:
         raise OSError("no more processes")
 
     monkeypatch.setattr(lanes, "outcome", outcome)
-    try:
-        for pattern in ("a", "b"):
-            assert "OSError: no more processes" in failure(compiler, pattern)
-    finally:
-        compiler.close()
+    for pattern in ("a", "b"):
+        assert "OSError: no more processes" in failure(compiler, pattern)
 
 
 @pytest.mark.parametrize("can_tell", [True, False])

@@ -128,12 +128,10 @@ def test_refusals_come_over_whole(compiler):
     assert second.value.part == 1
 
 
-def test_time_and_memory_have_limits_and_a_crash_is_one_requests():
+def test_time_and_memory_have_limits_and_a_crash_is_one_requests(new_compiler):
     """Such an end is not kept as a fact about the guide, and others are compiled meanwhile and
     after."""
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(isolate_compiles=True, compile_timeout_s=1.0)
-    )
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, compile_timeout_s=1.0)
     for word, limit in (
         ("slow!", "compile_timeout_s"),
         ("large!", "max_compile_bytes"),
@@ -148,26 +146,20 @@ def test_time_and_memory_have_limits_and_a_crash_is_one_requests():
         assert len(compiler.cache) == 1
     with pytest.raises(UnsupportedGuide, match="crashes on this choice"):
         compiler.compile(Guide(choice=["crash!"]))
-    compiler.close()
 
 
-def test_a_real_attack_runs_into_a_limit():
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(isolate_compiles=True, compile_timeout_s=2.0)
-    )
+def test_a_real_attack_runs_into_a_limit(new_compiler):
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, compile_timeout_s=2.0)
     with pytest.raises(InvalidGuide):
         compiler.compile(Guide(json_schema={"type": "integer", "multipleOf": 99_999_989}))
-    compiler.close()
 
 
-def test_slow_guides_deny_quick_ones_nothing(monkeypatch):
+def test_slow_guides_deny_quick_ones_nothing(monkeypatch, new_compiler):
     """Many slow ones: a few are at work, a few wait, others are told to come again; quick ones pass
     all of them by."""
     monkeypatch.setattr(lanes, "QUICK_S", 0.3)
     monkeypatch.setattr(lanes, "MOST_SLOW_WAITING", 2)
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(isolate_compiles=True, num_compile_threads=1)
-    )
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, num_compile_threads=1)
     assert compiler.compile(quick(0))
     attack = [compiler.submit(slow(number)) for number in range(8)]
     served = [compiler.submit(quick(number)) for number in range(20, 26)]
@@ -180,27 +172,21 @@ def test_slow_guides_deny_quick_ones_nothing(monkeypatch):
         future.cancel()
     again = compiler.submit(quick(40))
     assert again.result(timeout=20)
-    compiler.close()
 
 
-def test_nobody_is_compiled_for_who_has_left(monkeypatch):
+def test_nobody_is_compiled_for_who_has_left(monkeypatch, new_compiler):
     monkeypatch.setattr(lanes, "QUICK_S", 0.3)
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(isolate_compiles=True, num_compile_threads=1)
-    )
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, num_compile_threads=1)
     assert compiler.compile(quick(0))
     left = [compiler.submit(slow(number)) for number in range(3)]
     for future in left:
         future.cancel()
     until(lambda: not compiler._jobs)
-    compiler.close()
 
 
-def test_too_many_quick_ones(monkeypatch):
+def test_too_many_quick_ones(monkeypatch, new_compiler):
     monkeypatch.setattr(lanes, "MOST_QUICK_WAITING", 3)
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(isolate_compiles=True, num_compile_threads=1)
-    )
+    compiler = new_compiler(VOCABULARY, isolate_compiles=True, num_compile_threads=1)
     futures = [compiler.submit(quick(number)) for number in range(12)]
     wait(futures, timeout=30)
     busy = [future for future in futures if isinstance(future.exception(), CompilerBusy)]
@@ -208,7 +194,6 @@ def test_too_many_quick_ones(monkeypatch):
     assert compiler.compile(quick(11)) and len(compiler.cache) == 12 - len(busy) + (
         futures[11] in busy
     )
-    compiler.close()
 
 
 def test_a_worker_serves_many_guides_and_is_replaced_when_it_dies():

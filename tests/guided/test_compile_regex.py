@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_compiler import compiler_of
 
-from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING
@@ -168,8 +167,8 @@ def test_word_boundaries_are_where_all_engines_see_them(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_backends_take_what_the_expression_matches(name: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
+def test_backends_take_what_the_expression_matches(name, new_compiler):
+    compiler = new_compiler(VOCABULARY, backend=name)
     for pattern in (
         "^a+b?$",
         "a|b1",
@@ -192,7 +191,6 @@ def test_backends_take_what_the_expression_matches(name: str) -> None:
             assert takes(grammar, text) == bool(
                 re.fullmatch(pattern.replace("?<x>", ""), text, re.ASCII)
             ), (pattern, text)
-    compiler.close()
 
 
 PROPERTIES = (

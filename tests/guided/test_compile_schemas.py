@@ -13,11 +13,9 @@ import pytest
 
 from specguide.bench.instances import BYTES, draw, takes_any, takes_in_some_order
 from specguide.bench.validation import violation
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.compile import GrammarCompiler
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 # What is left of a schema where the core says less than it does.
@@ -46,8 +44,8 @@ def _takes(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
 
 
 @pytest.mark.parametrize("backend", ["auto", "xgrammar"])
-def test_conformance_suite(backend: str, data_dir: Path) -> None:
-    compiler = GrammarCompiler(BYTES, GuideConfig(backend=backend))
+def test_conformance_suite(new_compiler, backend, data_dir):
+    compiler = new_compiler(BYTES, backend=backend)
     counts: Counter[str] = Counter()
     for test in records(data_dir / "json_schema_test_suite.jsonl"):
         schema = test["schema"]
@@ -64,14 +62,13 @@ def test_conformance_suite(backend: str, data_dir: Path) -> None:
         assert test["valid"] or not taken, (test["id"], test["test"], grammar.backend)
         narrowed = test["suite"] == "optional/format" or test["keyword"] in NARROWED
         counts["taken" if taken else "lost" if test["valid"] and not narrowed else "other"] += 1
-    compiler.close()
     assert counts["taken"] >= {"auto": 825, "xgrammar": 240}[backend], counts
     assert backend != "auto" or (counts["lost"] <= 20 and counts["refused"] <= 250), counts
 
 
 @pytest.mark.parametrize(("backend", "every", "draws"), [("auto", 16, 2), ("xgrammar", 18, 2)])
-def test_real_world_schemas(backend: str, every: int, draws: int, data_dir: Path) -> None:
-    compiler = GrammarCompiler(BYTES, GuideConfig(backend=backend, compile_timeout_s=5.0))
+def test_real_world_schemas(new_compiler, backend, every, draws, data_dir):
+    compiler = new_compiler(BYTES, backend=backend, compile_timeout_s=5.0)
     counts: Counter[str] = Counter()
     rng = random.Random(7)
     for record in list(records(data_dir / "jsonschemabench.jsonl"))[::every]:
@@ -101,7 +98,6 @@ def test_real_world_schemas(backend: str, every: int, draws: int, data_dir: Path
                 grammar.backend,
                 text,
             )
-    compiler.close()
     assert counts["served"] > {"auto": 0.92, "xgrammar": 0.5}[backend] * (
         counts["served"] + counts["refused"]
     )

@@ -68,15 +68,12 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> SlowBackend:
     return backend
 
 
-def test_a_backend_that_is_stuck_does_not_refuse_the_others_grammars(slow: SlowBackend) -> None:
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(compile_timeout_s=0.5, num_compile_threads=4)
-    )
+def test_a_backend_that_is_stuck_does_not_refuse_the_others_grammars(slow, new_compiler):
+    compiler = new_compiler(VOCABULARY, compile_timeout_s=0.5, num_compile_threads=4)
     wait([compiler.submit(Guide(regex="a" * (300 + i))) for i in range(MAX_ABANDONED)])
     assert compiler.compile(Guide(regex="b", backend="xgrammar"))
     with pytest.raises(CompilerBusy, match="4 grammars for llguidance, which this one needs"):
         compiler.compile(Guide(regex="b"))
-    compiler.close()
 
 
 def test_equal_guides_share_one_compile(slow: SlowBackend, compiler: GrammarCompiler) -> None:
@@ -95,8 +92,8 @@ def test_a_callers_cancellation_is_its_own(slow: SlowBackend, compiler: GrammarC
     assert futures[1].result().backend == "llguidance"
 
 
-def test_facts_about_a_guide_are_kept_and_time_outs_are_not(slow: SlowBackend) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(compile_timeout_s=0.2))
+def test_facts_about_a_guide_are_kept_and_time_outs_are_not(slow, new_compiler):
+    compiler = new_compiler(VOCABULARY, compile_timeout_s=0.2)
     for _ in range(2):
         with pytest.raises(UnsupportedGuide):
             compiler.compile(Guide(regex="(?:b(?=ba))*"))
@@ -112,12 +109,9 @@ def test_facts_about_a_guide_are_kept_and_time_outs_are_not(slow: SlowBackend) -
     assert (
         compiler.compile(Guide(regex="a" * 60)).backend == "llguidance"
     )  # what came too late is there now
-    compiler.close()
 
 
-def test_a_library_is_loaded_outside_of_the_time_of_a_compile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_library_is_loaded_outside_of_the_time_of_a_compile(monkeypatch, new_compiler):
     create = libraries.create_backend
 
     def create_slowly(name: str, vocabulary: Vocabulary) -> Backend:
@@ -126,17 +120,14 @@ def test_a_library_is_loaded_outside_of_the_time_of_a_compile(
 
     create("xgrammar", VOCABULARY)  # which imports it
     monkeypatch.setattr(libraries, "create_backend", create_slowly)
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(compile_timeout_s=0.3))
+    compiler = new_compiler(VOCABULARY, compile_timeout_s=0.3)
     loading = compiler.submit(Guide(regex="a", backend="xgrammar"))
     assert compiler.compile(Guide(regex="a", backend="llguidance")) and not loading.done()
     assert loading.result(10).backend == "xgrammar"
-    compiler.close()
 
 
-def test_slow_compiles_leave_room_for_others_up_to_a_number(slow: SlowBackend) -> None:
-    compiler = GrammarCompiler(
-        VOCABULARY, GuideConfig(compile_timeout_s=0.1, num_compile_threads=1)
-    )
+def test_slow_compiles_leave_room_for_others_up_to_a_number(slow, new_compiler):
+    compiler = new_compiler(VOCABULARY, compile_timeout_s=0.1, num_compile_threads=1)
     late = [compiler.submit(Guide(regex="a" * (150 + i))) for i in range(MAX_ABANDONED)]
     wait(late)
     assert all(isinstance(future.exception(), GuideLimitExceeded) for future in late)
@@ -149,15 +140,13 @@ def test_slow_compiles_leave_room_for_others_up_to_a_number(slow: SlowBackend) -
         if compiler.submit(Guide(regex="b")).exception() is None:
             break
     assert compiler.compile(Guide(regex="b")).backend == "llguidance"
-    compiler.close()
 
 
-def test_compiles_run_beside_each_other(slow: SlowBackend) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(num_compile_threads=3))
+def test_compiles_run_beside_each_other(slow, new_compiler):
+    compiler = new_compiler(VOCABULARY, num_compile_threads=3)
     start = time.perf_counter()
     wait([compiler.submit(Guide(regex="a" * (40 + i))) for i in range(3)])
     assert time.perf_counter() - start < 0.8  # one after the other: 1.2 s
-    compiler.close()
 
 
 def test_a_broken_backend_ends_its_request_alone(
@@ -222,7 +211,7 @@ class Sized:
         raise AssertionError
 
 
-def test_the_cache_keeps_to_its_budget() -> None:
+def test_the_cache_keeps_to_its_budget(new_compiler):
     cache = GrammarCache(max_bytes=100)
     for key, size in (("a", 40), ("b", 40)):
         cache.put(key, Sized(size))
@@ -240,15 +229,14 @@ def test_the_cache_keeps_to_its_budget() -> None:
     assert cache.get("e") is grown and cache.num_bytes == 115
     cache.put("f", Sized(10))
     assert cache.num_bytes == 75 and cache.get("c") is None
-    budget = GrammarCompiler(VOCABULARY, GuideConfig(cache_bytes=1))
+    budget = new_compiler(VOCABULARY, cache_bytes=1)
     first = budget.compile(Guide(regex="a"))
     assert budget.compile(Guide(regex="a")) is not first and len(budget.cache) == 0
-    budget.close()
 
 
-def test_a_grammar_takes_more_where_it_was_used() -> None:
+def test_a_grammar_takes_more_where_it_was_used(new_compiler):
     """Its matchers learn states, and are kept for those to come."""
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend="llguidance"))
+    compiler = new_compiler(VOCABULARY, backend="llguidance")
     grammar = compiler.compile(Guide(regex="a+"))
     counted = [compiler.cache.num_bytes]
     for num_at_once in (1, 1, 2, 4):
@@ -258,7 +246,6 @@ def test_a_grammar_takes_more_where_it_was_used() -> None:
         assert compiler.compile(Guide(regex="a+")) is grammar
         counted.append(compiler.cache.num_bytes)
     assert counted[0] < counted[1] == counted[2] < counted[3] < counted[4]
-    compiler.close()
 
 
 EXIT = """
@@ -290,8 +277,8 @@ def test_no_exit_waits_for_a_compile() -> None:
     assert time.perf_counter() - start < 60
 
 
-def test_a_compile_is_timed_by_who_compiles():
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_a_compile_is_timed_by_who_compiles(new_compiler):
+    compiler = new_compiler(VOCABULARY)
     first = compiler.submit(Guide(regex="[a-z]{2,5}"))
     first.result()
     time.sleep(0.05)
@@ -299,4 +286,3 @@ def test_a_compile_is_timed_by_who_compiles():
     assert again.done() and 0 < again.took_s < first.took_s
     refused = compiler.submit(Guide(regex="(a"))
     assert refused.exception() and refused.took_s > 0
-    compiler.close()

@@ -21,7 +21,6 @@ from benchmarks.spans import told
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, ToolFormat, tool_formats, tool_guide
 
 LIMITS = GuideConfig()
@@ -144,14 +143,13 @@ def test_beginnings_that_are_none_are_refused(order, behind, compiler):
         compiler.compile(Guide(grammar=f"start: %json {schema}", key_order=order))
 
 
-def test_a_compile_in_a_process_of_its_own_tells_it_too():
-    isolated = GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=True))
+def test_a_compile_in_a_process_of_its_own_tells_it_too(new_compiler):
+    isolated = new_compiler(VOCABULARY, isolate_compiles=True)
     one = FORMATS["hermes"]
     values = {"tags": [], "ids": [1, 2], "kinds": ["a"], "pairs": []}
     for ids, is_right in ([1, 2], True), ([1, 1], False):
         text = one.message([("put", json.dumps({**values, "ids": ids}))]).encode()
         assert takes(grammar_of(isolated, one, must_call=True).matcher(), text) == is_right
-    isolated.close()
 
 
 def test_where_calls_cannot_be_told_it_is_refused(compiler):

@@ -259,10 +259,9 @@ def test_a_token_over_the_end_of_a_member_is_judged_by_all_members():
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])
-def test_numbers_within_items_end_where_whitespace_follows(order):
+def test_numbers_within_items_end_where_whitespace_follows(new_compiler, order):
     schema = arrays(closed({"a": {"type": "integer"}}, "a"))
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(key_order=order))
-    matcher = compiler.compile(Guide(json_schema=schema)).matcher()
+    matcher = new_compiler(VOCABULARY, key_order=order).compile(Guide(json_schema=schema)).matcher()
     take(matcher, '[{"a":1 },{"a":1')
     assert ord("2") in allowed(matcher)
     assert not matcher.accept(ord(" "))

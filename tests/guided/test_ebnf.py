@@ -10,7 +10,6 @@ import pytest
 from byte_vocabulary import VOCABULARY, takes
 from one_compiler import compiler_of
 
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
@@ -47,11 +46,10 @@ def test_a_rule_that_is_itself_again_is_refused_by_name(
 @pytest.mark.parametrize(
     ("source", "rule"), [("start: start{2,2}", "root"), ('start: "a" | r\nr: r~2', "r")]
 )
-def test_a_rule_of_lark_that_is_itself_again_is_refused_by_xgrammar(source: str, rule: str) -> None:
-    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+def test_a_rule_of_lark_that_is_itself_again_is_refused_by_xgrammar(source, rule, new_compiler):
+    made = new_compiler(VOCABULARY, backend="xgrammar")
     with pytest.raises(InvalidGuide, match=f"the rule {rule} of the grammar is nothing but itself"):
         made.compile(Guide(grammar=source))
-    made.close()
 
 
 @pytest.mark.parametrize(
@@ -161,10 +159,9 @@ def wrong_bits(matcher: Matcher, depth: int) -> list[int]:
 @pytest.mark.parametrize(
     "source", ['root ::= "c" root "a" | "b"', 'start: "c" start "a" | "b"', 'root ::= root? "c"']
 )
-def test_rows_of_a_root_that_stands_within_itself_have_all_tokens(source: str) -> None:
-    made = GrammarCompiler(FEW, GuideConfig(backend="xgrammar"))
+def test_rows_of_a_root_that_stands_within_itself_have_all_tokens(source, new_compiler):
+    made = new_compiler(FEW, backend="xgrammar")
     assert not wrong_bits(made.compile(Guide(grammar=source)).matcher(), 4)
-    made.close()
 
 
 ALIKE = ('(("a" x)? ("a" x))', '(("b" x)? ("a" x))'), ('(("b" x) | ("a" x)+)', '(("c" x)? | "b" x)')
@@ -172,16 +169,13 @@ ALIKE = ('(("a" x)? ("a" x))', '(("b" x)? ("a" x))'), ('(("b" x) | ("a" x)+)', '
 
 @pytest.mark.parametrize("kind", ["grammar", "tag"])
 @pytest.mark.parametrize("bodies", ALIKE)
-def test_rows_are_not_those_of_a_grammar_that_was_compiled_before(
-    bodies: tuple[str, str], kind: str
-) -> None:
-    made = GrammarCompiler(FEW, GuideConfig())
+def test_rows_are_not_those_of_a_grammar_that_was_compiled_before(bodies, kind, new_compiler):
+    made = new_compiler(FEW)
     for body in bodies:
         source = f"root ::= x\nx ::= {body} | [^c]"
         tag = {"type": "structural_tag", "format": {"type": "grammar", "grammar": source}}
         guide = Guide(grammar=source) if kind == "grammar" else Guide(structural_tag=tag)
         assert not wrong_bits(made.compile(guide).matcher(), 4)
-    made.close()
 
 
 HALVES = (b"\xed\xa0\x80", b"\xed\xbf\xbf")
@@ -199,16 +193,15 @@ WHOLE = "\ud7ff\ue000\uffff\U0010ffff"
         (Guide(json_schema={"type": "string"}), '"'),
     ],
 )
-def test_classes_hold_no_halves_of_surrogate_pairs(guide: Guide, mark: str) -> None:
+def test_classes_hold_no_halves_of_surrogate_pairs(guide, mark, new_compiler):
     """Which no text in UTF-8 has."""
-    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+    made = new_compiler(VOCABULARY, backend="xgrammar")
     grammar = made.compile(guide)
     assert takes(grammar, f"{mark}{WHOLE}{mark}")
     assert isinstance(grammar, EndingGrammar)
     for near_end in (grammar, grammar.within(grammar.num_needed + 4)):
         for half in HALVES:
             assert not takes(near_end, b"".join([mark.encode(), half, mark.encode()]))
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -345,8 +345,10 @@ FLAGS = {
         ),
     ],
 )
-def test_tokens_that_spell_several_letters_or_literals_take_no_more_room(guide, texts):
-    grammar = compiled(GrammarCompiler(SPELT, GuideConfig()), guide)
+def test_tokens_that_spell_several_letters_or_literals_take_no_more_room(
+    new_compiler, guide, texts
+):
+    grammar = compiled(new_compiler(SPELT), guide)
     assert grammar.num_needed == len(texts[0]) + 1
     for text in texts:
         matcher = grammar.within(len(text) + 1).matcher()
@@ -356,9 +358,8 @@ def test_tokens_that_spell_several_letters_or_literals_take_no_more_room(guide, 
 
 
 @pytest.mark.parametrize("head", ["root ::=", "start:"])
-def test_more_room_takes_no_way_out(head):
-    compiler = GrammarCompiler(SPELT, GuideConfig())
-    grammar = compiled(compiler, Guide(grammar=f'{head} "yes" | "true true"'))
+def test_more_room_takes_no_way_out(new_compiler, head):
+    grammar = compiled(new_compiler(SPELT), Guide(grammar=f'{head} "yes" | "true true"'))
     for most in range(4, 16):
         rows = allowed(grammar.within(most).matcher(), SPELT)
         assert {SPELT.token_bytes.index(b"yes"), SPELT.token_bytes.index(b"true")} <= set(rows), (

@@ -19,7 +19,6 @@ import pytest
 from one_compiler import compiler_of
 
 from specguide.bench.instances import BYTES, draw, takes, takes_any
-from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
@@ -374,14 +373,13 @@ def test_the_end_of_an_email_that_may_be_something_else_is_known(compiler, types
         assert takes(grammar, json.dumps({"email": value})) == is_valid
 
 
-def test_a_format_may_be_an_annotation():
-    compiler = GrammarCompiler(BYTES, GuideConfig(assert_formats=False))
+def test_a_format_may_be_an_annotation(new_compiler):
+    compiler = new_compiler(BYTES, assert_formats=False)
     schema = {"type": "string", "format": "date", "minLength": 2}
     grammar = compiler.compile(Guide(json_schema=schema))
     listed = compiler.compile(Guide(json_schema={"enum": ["x", 1], "format": "date"}))
     tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": schema}}
     tagged = compiler.compile(Guide(structural_tag=tag))
-    compiler.close()
     assert takes(grammar, '"no date"') and not takes(grammar, '"x"')
     assert takes(listed, '"x"')
     assert takes(tagged, '"no date"') and not takes(tagged, '"x"')

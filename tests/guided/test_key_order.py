@@ -269,8 +269,8 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_guide_says_it_or_the_engine_does():
-    one = GrammarCompiler(VOCABULARY, GuideConfig())
+def test_a_guide_says_it_or_the_engine_does(new_compiler):
+    one = new_compiler(VOCABULARY)
     guide = Guide(json_schema=SCHEMAS[0], key_order="any")
     assert isinstance(one.compile(guide), KeyedGrammar)
     fixed = one.compile(Guide(json_schema=SCHEMAS[0]))
@@ -327,11 +327,10 @@ def test_places_that_are_not_there_are_refused():
         native.KeyPlaces([place])
 
 
-def test_what_no_order_of_the_schema_enforces_is_served_in_any_order():
+def test_what_no_order_of_the_schema_enforces_is_served_in_any_order(new_compiler):
     """Unnamed properties are counted by the guard alone."""
-    made = GrammarCompiler(VOCABULARY, GuideConfig())
-    grammar = made.compile(Guide(json_schema={"type": "object", "minProperties": 3}))
-    made.close()
+    schema = {"type": "object", "minProperties": 3}
+    grammar = new_compiler(VOCABULARY).compile(Guide(json_schema=schema))
     assert takes(grammar, '{"b":1,"a":2,"c":3}')
     assert not takes(grammar, '{"b":1,"a":2}')
     assert not takes(grammar, '{"b":1,"b":2,"c":3}')

@@ -14,7 +14,6 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_spec
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.core.capabilities import Level
 
 
@@ -57,8 +56,8 @@ def test_every_case_is_of_a_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("requested", ["auto", *WHOLE])
-def test_nothing_invalid_gets_by_the_choice(requested: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=requested))
+def test_nothing_invalid_gets_by_the_choice(new_compiler, requested):
+    compiler = new_compiler(VOCABULARY, backend=requested)
     num_served = 0
     for case in CASES:
         try:
@@ -70,5 +69,4 @@ def test_nothing_invalid_gets_by_the_choice(requested: str) -> None:
         assert outcome(grammar, case) == ENFORCED, (named(case), grammar.backend)
         if requested == "auto" and case.keyword not in ("contains", "pattern", "maxLength"):
             assert all(takes(grammar, text) for text in case.valid), (named(case), grammar.backend)
-    compiler.close()
     assert num_served >= {"auto": 85, "llguidance": 80, "xgrammar": 30}[requested]

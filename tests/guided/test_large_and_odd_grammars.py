@@ -87,12 +87,11 @@ def test_attributes_that_cannot_be_enforced_are_refused_by_name(
 
 
 @pytest.mark.parametrize("attribute", ["max_tokens=3", 'stop="y"'])
-def test_they_are_refused_where_an_end_comes_first_of_what_is_allowed(attribute: str) -> None:
+def test_they_are_refused_where_an_end_comes_first_of_what_is_allowed(attribute, new_compiler):
     vocabulary = Vocabulary(token_bytes=(b"", b"x", b"y"), eos_token_ids=(0,))
-    compiler = GrammarCompiler(vocabulary, GuideConfig())
+    compiler = new_compiler(vocabulary)
     with pytest.raises(UnsupportedGuide, match=attribute.partition("=")[0]):
         compiler.compile(Guide(grammar=f"start: text\ntext[{attribute}]: /x*/"))
-    compiler.close()
 
 
 @pytest.mark.parametrize("attribute", ['suffix="y"', "lazy", "capture", 'capture="temperature="'])
@@ -192,11 +191,10 @@ def test_a_long_count_beside_a_pattern_is_served(
 
 
 @pytest.mark.parametrize("name", ["llguidance", "xgrammar"])
-def test_an_alternative_of_ebnf_may_say_nothing(name: str) -> None:
+def test_an_alternative_of_ebnf_may_say_nothing(name, new_compiler):
     """llama.cpp's own grammars have such alternatives."""
-    made = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
+    made = new_compiler(VOCABULARY, backend=name)
     source = 'root ::= ("[" ws "]" | ) ws\nws ::= | " " | "\\n" [ \\t]{0,20} # |\n'
     grammar = made.compile(Guide(grammar=source))
     assert all(takes(grammar, text) for text in ("", " ", "[]", "[ ]\n\t"))
     assert not any(takes(grammar, text) for text in ("[", "[]  ", "\t"))
-    made.close()

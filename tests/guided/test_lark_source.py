@@ -81,10 +81,10 @@ def test_what_is_written_as_a_special_token_in_a_text_is_none(compiler: GrammarC
 
 
 @pytest.mark.parametrize("is_isolated", [False, True])
-def test_special_tokens_may_be_called_by_their_names(is_isolated: bool) -> None:
+def test_special_tokens_may_be_called_by_their_names(is_isolated, new_compiler):
     spelled = (*(bytes([byte]) for byte in range(256)), b"", b"", b"")
     named = Vocabulary(spelled, (256,), {"<|end|>": 257, "<|im end|>": 258})
-    made = GrammarCompiler(named, GuideConfig(isolate_compiles=is_isolated))
+    made = new_compiler(named, isolate_compiles=is_isolated)
     source = 'start: (a <|end|>)+ <[258]> | "<|end|>" <|im end|> // <|no|>\na: "a" /<|end|>/?'
     tag = {"format": {"type": "grammar", "grammar": source}, "type": "structural_tag"}
     for guide in (Guide(grammar=source), Guide(structural_tag=tag)):
@@ -95,7 +95,6 @@ def test_special_tokens_may_be_called_by_their_names(is_isolated: bool) -> None:
         assert not grammar.matcher().accept(257)
     with pytest.raises(InvalidGuide, match=r"<\|no\|> .* no special token of this model"):
         made.compile(Guide(grammar="start: <|no|>"))
-    made.close()
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -127,9 +126,8 @@ def test_an_escaped_string_of_ones_own_stays(compiler: GrammarCompiler) -> None:
 
 
 @pytest.mark.parametrize("expression", [r"a\Z", r"\Ab", r"[\p{Lu}]", "a^b", "a$"])
-def test_escapes_that_xgrammar_takes_for_letters_are_refused(expression: str) -> None:
-    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+def test_escapes_that_xgrammar_takes_for_letters_are_refused(expression, new_compiler):
+    made = new_compiler(VOCABULARY, backend="xgrammar")
     with pytest.raises(UnsupportedGuide, match="xgrammar would not enforce"):
         made.compile(Guide(grammar=f"start: /{expression}/\n"))
     assert takes(made.compile(Guide(grammar=r"start: /\\Z[^\\p]/")), r"\Za")
-    made.close()

@@ -92,20 +92,16 @@ def test_the_refusal_says_what_contradicts_what(
         compiler.compile(Guide(json_schema=schema))
 
 
-def test_other_processes_say_the_same() -> None:
-    compiler = GrammarCompiler(BYTES, GuideConfig(isolate_compiles=True))
-    try:
-        with pytest.raises(UnsupportedGuide, match="fits the schema: minLength at /minLength"):
-            compiler.compile(Guide(json_schema=TOO_SHORT))
-    finally:
-        compiler.close()
+def test_other_processes_say_the_same(new_compiler):
+    compiler = new_compiler(BYTES, isolate_compiles=True)
+    with pytest.raises(UnsupportedGuide, match="fits the schema: minLength at /minLength"):
+        compiler.compile(Guide(json_schema=TOO_SHORT))
 
 
-def test_xgrammar_reads_no_lengths_the_wrong_way_round() -> None:
-    compiler = GrammarCompiler(BYTES, GuideConfig(backend="xgrammar"))
+def test_xgrammar_reads_no_lengths_the_wrong_way_round(new_compiler):
+    compiler = new_compiler(BYTES, backend="xgrammar")
     with pytest.raises(UnsupportedGuide, match="no value that can be generated fits the schema"):
         compiler.compile(Guide(json_schema=TOO_SHORT))
-    compiler.close()
 
 
 @pytest.mark.parametrize("name", tool_formats())
