@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_requests import cases
 from tiny import VOCAB_SIZE
-from tiny_engine import make
+from tiny_engine import generate, make
 from traffic import Late
 from transformers import LlamaForCausalLM
 
@@ -67,10 +67,9 @@ def test_held_requests_lose_and_count_nothing(folders, engines, lag):
     all_params[1] = replace(all_params[1], guide=Guide(matcher=Late))
     expected = [told(out) for out in engines[0].generate(prompts, all_params)]
     llm = make(folders, max_batch_size=6, lag=lag, guide=GuideConfig(deadline_us=100))
-    outputs = llm.generate(prompts, all_params)
+    outputs = generate(llm, prompts, all_params)
     assert [told(out) for out in outputs] == expected
     assert outputs[1].metrics.num_held
-    llm.close()
 
 
 NUMBERS = dict(
@@ -110,8 +109,7 @@ def test_other_arrangements(folders, engines, name):
     ]
     expected = [told(out) for out in engines[0].generate(prompts, all_params)]
     llm = make_arranged(folders, max_batch_size=6, **ARRANGEMENTS[name])
-    assert [told(out) for out in llm.generate(prompts, all_params)] == expected
-    llm.close()
+    assert [told(out) for out in generate(llm, prompts, all_params)] == expected
 
 
 @pytest.mark.parametrize("name", ["repetition", "presence", "frequency", "bias", "allowed", "all"])

@@ -13,7 +13,7 @@ import time
 import pytest
 from async_engines import ENDLESS, collect, start, until
 from random_requests import cases
-from tiny_engine import is_clean, make
+from tiny_engine import generate, is_clean, make
 
 from specguide import Guide, SamplingParams
 from specguide.engine import AsyncEngine
@@ -24,9 +24,7 @@ from specguide.guided.grammar_future import GrammarFuture
 @pytest.mark.parametrize("lag", [0, 1])
 def test_many_streams_equal_the_blocking_outputs(folders, lag):
     prompts, params = cases(21, 40, temperature=0.7)
-    llm = make(folders, lag=lag, max_batch_size=4)
-    blocking = llm.generate(prompts, params)
-    llm.close()
+    blocking = generate(make(folders, lag=lag, max_batch_size=4), prompts, params)
 
     async def main():
         async with start(folders, lag) as engine:
@@ -60,9 +58,7 @@ def test_samples_and_stop_strings(folders):
     params = SamplingParams(
         max_tokens=30, temperature=1.0, seed=3, n=3, ignore_eos=True, stop=["a", "e", "i"]
     )
-    llm = make(folders)
-    (blocking,) = llm.generate("some text", params)
-    llm.close()
+    (blocking,) = generate(make(folders), "some text", params)
 
     async def main():
         async with start(folders) as engine:
@@ -79,9 +75,7 @@ def test_samples_and_stop_strings(folders):
 
 def test_deltas_carry_the_log_probabilities_of_their_tokens(folders):
     params = SamplingParams(max_tokens=20, logprobs=2, ignore_eos=True)
-    llm = make(folders)
-    (blocking,) = llm.generate("some text", params)
-    llm.close()
+    (blocking,) = generate(make(folders), "some text", params)
 
     async def main():
         async with start(folders) as engine:

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from async_engines import ENDLESS, collect, until
 from core_thread import core_thread
-from tiny_engine import K, make
+from tiny_engine import K, generate, make
 
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
@@ -95,8 +95,7 @@ def _whole(deltas):
 def test_outputs_equal_those_in_process(folders, config, tmp_path):
     asked = [(prompt, params) for prompt in PROMPTS for params in CASES]
     llm = make(folders, max_batch_size=4)
-    blocking = llm.generate([prompt for prompt, _ in asked], [params for _, params in asked])
-    llm.close()
+    blocking = generate(llm, [prompt for prompt, _ in asked], [params for _, params in asked])
 
     async def main(core):
         fronts = [core.front(f"front-{number}") for number in range(3)]

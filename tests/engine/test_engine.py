@@ -12,7 +12,7 @@ import pytest
 from baseline_llm import baseline_llm
 from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
 from random_requests import cases
-from tiny_engine import K, make
+from tiny_engine import K, generate, make
 
 from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
 
@@ -30,9 +30,7 @@ def test_speculation_changes_no_token(folders, params):
         (True, 2, speculative[2]),
     ):
         llm = make(folders, spec=spec, lag=lag, max_batch_size=8)
-        outputs += llm.generate(prompts, all_params)
-        llm._engine.check_integrity()
-        llm.close()
+        outputs += generate(llm, prompts, all_params)
     for outputs in speculative:
         assert [out.error for out in outputs] == [None] * len(prompts)
         assert [out.token_ids for out in outputs] == [out.token_ids for out in plain]
@@ -92,12 +90,10 @@ def test_walk_economy(folders):
 def test_every_kind_of_guide(folders, guide, expected):
     import re
 
-    llm = make(folders)
-    (out,) = llm.generate(
-        "hello", SamplingParams(max_tokens=40, temperature=1.0, seed=3, guide=guide)
+    (out,) = generate(
+        make(folders), "hello", SamplingParams(max_tokens=40, temperature=1.0, seed=3, guide=guide)
     )
     assert out.finish_reason == "length" or re.fullmatch(expected, out.text), out
-    llm.close()
 
 
 def test_a_bad_request_ends_alone(folders):
@@ -151,8 +147,8 @@ def test_a_sleeping_matcher_delays_only_itself(folders, lag, at):
 
 
 def test_rows_are_of_the_models_width_not_the_tokenizers(folders):
-    llm = make(folders)
-    (out,) = llm.generate(
+    (out,) = generate(
+        make(folders),
         "a",
         SamplingParams(
             max_tokens=200,
@@ -163,7 +159,6 @@ def test_rows_are_of_the_models_width_not_the_tokenizers(folders):
     )
     assert out.error is None and all(token <= 256 for token in out.token_ids)
     assert np.isfinite(out.metrics.total_s)
-    llm.close()
 
 
 @pytest.mark.parametrize(
@@ -229,12 +224,11 @@ def test_keys_in_any_order_come_out_the_same_with_drafts(folders):
     texts = []
     for spec in (False, True):
         llm = make(folders, spec=spec, guide=GuideConfig(max_whitespace=0))
-        outputs = llm.generate(["one", "other", "third"], asked)
+        outputs = generate(llm, ["one", "other", "third"], asked)
         texts.append([out.text for out in outputs[:2]])
         for out in outputs:
             assert out.finish_reason == "stop", out
             found = json.loads(out.text, object_pairs_hook=list)
             assert len(dict(found)) == len(found)
             jsonschema.validate(dict(found), schema)
-        llm.close()
     assert texts[0] == texts[1]

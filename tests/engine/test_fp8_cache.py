@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import tiny
+import tiny_engine
 import torch
 from checkpoint_files import changed_json, changed_weights
 from random_requests import cases
@@ -218,10 +219,7 @@ def plain_outputs(scaled_folder: Path) -> list[Any]:
 
 def generate(folder: Path, spec: SpecConfig | None) -> list[Any]:
     llm = LLM(folder, spec=spec, max_batch_size=8, max_prefill_tokens=32, device="cpu")
-    outputs = llm.generate(*cases(3, 12, temperature=0.0))
-    llm._engine.check_integrity()
-    llm.close()
-    return outputs
+    return tiny_engine.generate(llm, *cases(3, 12, temperature=0.0))
 
 
 def test_guides_hold_and_the_cache_matters(plain_outputs: list[Any], folders: Any) -> None:

@@ -16,6 +16,7 @@ from engine_families import FAMILIES
 from misfits import HOLDING, check_a_sleeping_matcher
 from random_requests import cases
 from requests_of_every_kind import PATIENT
+from tiny_engine import generate
 
 from specguide import LLM, SpecConfig
 from specguide.config import CacheConfig, EngineConfig, TransferConfig
@@ -127,7 +128,7 @@ def test_prompts_go_on_behind_saved_states(
     options = {"cache": CacheConfig(page_size=4, num_pages=400), "spec": spec, **WAYS[way]}
     prompts = [BEGINNINGS[at % 2] + text for at, text in enumerate(REQUESTS[0])]
     alone = LLM.around(Engine(config(model, max_batch_size=1, cache=CacheConfig(page_size=512))))
-    expected = [out.token_ids for out in alone.generate(prompts, REQUESTS[1])]
+    expected = [out.token_ids for out in generate(alone, prompts, REQUESTS[1])]
     given = config(model, **options)
     llm = rank_threads.llm(given) if given.num_ranks > 1 else LLM.around(Engine(given))
     for _ in range(2):
@@ -136,7 +137,6 @@ def test_prompts_go_on_behind_saved_states(
         llm._engine.check_integrity()
     assert sum(out.metrics.num_cached for out in outs) > 100
     llm.close()
-    alone.close()
 
 
 def test_the_size_of_states_is_told(model: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import rank_threads
 from lora_adapters import adapter, merged
 from requests_of_every_kind import PATIENT, SCHEMA
+from tiny_engine import generate
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
@@ -137,9 +138,8 @@ def test_hosts_compare_their_adapters(folders: tuple[Path, Path], tmp_path: Path
 def test_an_adapter_that_is_not_there(folders: tuple[Path, Path], adapters: list[str]) -> None:
     llm = LLM(folders[0], lora_modules=dict(one.split("=") for one in adapters))
     params = [SamplingParams(max_tokens=2, lora=name) for name in ("third", "first")]
-    refused, served = llm.generate(["a", "a"], params)
+    refused, served = generate(llm, ["a", "a"], params)
     assert "has 'first', 'second'" in str(refused.error) and served.error is None
-    llm.close()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from adjusted_requests import SAMPLED, asking, told
 from arrangements import ARRANGEMENTS, make_arranged
-from tiny_engine import make
+from tiny_engine import generate, make
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, SamplingParams
@@ -167,11 +167,10 @@ def test_a_request_that_ends_early_has_fewer(folders, model):
 
 
 def test_streams_have_them_first(folders):
-    llm = make(folders, max_prefill_tokens=8)
     params = SamplingParams(
         max_tokens=12, prompt_logprobs=2, ignore_eos=True, n=2, seed=1, temperature=1.0
     )
-    (blocking,) = llm.generate("some text, streamed", params)
+    (blocking,) = generate(make(folders, max_prefill_tokens=8), "some text, streamed", params)
 
     async def stream(pause_s: float):
         async with AsyncEngine(make(folders, max_prefill_tokens=8)._engine) as engine:
@@ -189,4 +188,3 @@ def test_streams_have_them_first(folders):
             delta.prompt_logprobs is None
             for delta in (*others, *(d for d in deltas if d.index == 1))
         )
-    llm.close()

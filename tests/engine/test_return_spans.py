@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from async_engines import start
+from tiny_engine import generate
 
 from specguide import LLM, DynamicTree, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.engine.serving.wire_data import params_text
@@ -135,8 +136,7 @@ def test_a_stream_tells_the_same(folders):
 
     target, head = folders
     llm = LLM(target, spec=SpecConfig(model=head, num_draft_tokens=3))
-    expected = [list(out.spans or ()) for out in llm.generate(PROMPTS[2:4], asked()[2:4])]
-    llm.close()
+    expected = [list(out.spans or ()) for out in generate(llm, PROMPTS[2:4], asked()[2:4])]
     without = [[span._replace(logprob=None) for span in spans] for spans in expected]
     found = asyncio.run(stream())
     assert [[span._replace(logprob=None) for span in spans] for spans in found] == without
@@ -148,10 +148,8 @@ def test_structural_tags(folders):
     form = {"type": "tags_with_separator", "separator": "", "tags": tags}
     form |= {"at_least_one": True, "stop_after_first": True}
     guide = Guide(structural_tag={"type": "structural_tag", "format": form})
-    llm = LLM(folders[0], spec=None)
     params = SamplingParams(guide=guide, max_tokens=200, return_spans=True, logprobs=0)
-    [out] = llm.generate(["ab"], params)
-    llm.close()
+    [out] = generate(LLM(folders[0], spec=None), ["ab"], params)
     values = [span for span in out.spans or () if span.role == "value"]
     assert [span.path for span in values] == [
         path for path, _ in leaves(json.loads(out.text[3:-4]))
@@ -162,25 +160,25 @@ def test_structural_tags(folders):
 def test_a_malformed_tag_ends_its_own_request_alone(folders):
     llm = LLM(folders[0], spec=None)
     malformed = Guide(structural_tag={"type": "structural_tag"})
-    out, free = llm.generate(
+    out, free = generate(
+        llm,
         ["ab", "ab"],
         [
             SamplingParams(guide=malformed, max_tokens=4, return_spans=True),
             SamplingParams(max_tokens=4, ignore_eos=True),
         ],
     )
-    llm.close()
     assert isinstance(out.error, InvalidGuide) and out.spans == ()
     assert free.finish_reason == "length"
 
 
 def test_who_does_not_ask_gets_none(folders):
     llm = LLM(folders[0], spec=None)
-    out, free = llm.generate(
+    out, free = generate(
+        llm,
         ["ab", "ab"],
         [SamplingParams(max_tokens=4), SamplingParams(max_tokens=4, return_spans=True)],
     )
-    llm.close()
     assert out.spans is None
     [span] = free.spans or ()
     assert span == OutputSpan("content", "text", None, None, None, 0, span.end)

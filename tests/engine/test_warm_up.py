@@ -17,7 +17,7 @@ from device_tensors import device_tensors
 from hypothesis import given
 from hypothesis import strategies as st
 from random_requests import cases
-from tiny_engine import make
+from tiny_engine import generate, make
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk, GuideSnapshot
@@ -95,11 +95,8 @@ def test_iterations_of_fixed_sizes_give_what_exact_ones_give(folders, max_batch_
     prompts[3] = prompts[3] * 9  # too long for a captured prefill
     exact, fixed = (make(folders, max_batch_size=max_batch_size) for _ in range(2))
     fixed._engine._executor.step._sized.runner = EagerIterations()
-    expected, found = exact.generate(prompts, params), fixed.generate(prompts, params)
+    expected, found = (generate(llm, prompts, params) for llm in (exact, fixed))
     assert [out.token_ids for out in found] == [out.token_ids for out in expected]
-    fixed._engine.check_integrity()
-    for llm in (exact, fixed):
-        llm.close()
 
 
 @pytest.mark.parametrize("options", [dict(), dict(enforce_eager=True), dict(trace=True)], ids=str)
@@ -160,9 +157,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
         assert torch.equal(tensor, before[name]), name
     ours = {name: value for name, value in llm.stats().grammar.items() if name != "callback_ns"}
     assert ours == {name: value for name, value in stats.grammar.items() if name != "callback_ns"}
-    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
-    llm._engine.check_integrity()
-    llm.close()
+    assert [out.token_ids for out in generate(llm, prompts, params)] == expected
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -216,9 +211,7 @@ def test_iterations_that_a_rehearsal_never_ran_are_forgotten(folders):
     for _ in range(3):
         executor.grammar.submit(GuideSnapshot(started=(), continued=()))
     executor.step._forget_rehearsals()
-    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
-    llm._engine.check_integrity()
-    llm.close()
+    assert [out.token_ids for out in generate(llm, prompts, params)] == expected
 
 
 def test_a_rehearsal_captures_nothing(monkeypatch):

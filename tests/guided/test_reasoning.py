@@ -11,7 +11,7 @@ import pytest
 from baseline_llm import baseline_llm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_engine import K, make
+from tiny_engine import K, generate, make
 
 from specguide import Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams
@@ -277,9 +277,9 @@ def test_outputs_reason_and_then_answer(folders, spec, temperature):
 
 
 def test_a_mark_that_the_model_cannot_write_ends_its_request_alone(folders):
-    llm = make(folders)
     guide = Guide(regex="[ab]{2,5}")
-    bad, good = llm.generate(
+    bad, good = generate(
+        make(folders),
         ["a", "b"],
         [SamplingParams(guide=guide, reasoning=Reasoning(end=mark)) for mark in ("<|end|>", "ab")],
     )
@@ -288,4 +288,3 @@ def test_a_mark_that_the_model_cannot_write_ends_its_request_alone(folders):
         and "end token" in str(bad.error)
         and good.error is None
     )
-    llm.close()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from random_requests import cases
-from tiny_engine import make
+from tiny_engine import generate, make
 from user_matchers import EOS, Alternating
 
 from specguide import LLM, Guide, Reasoning, SamplingParams, SpecConfig
@@ -114,16 +114,16 @@ def test_one_that_fails_at_a_draft_fails_only_where_the_target_goes_there(folder
 
 def test_one_that_makes_nothing_guides_nobody_freely(folders):
     made = [Alternating()]
-    llm = make(folders)
-    (out,) = llm.generate(
-        "x", SamplingParams(guide=Guide(matcher=lambda: made.pop() if made else None))
+    (out,) = generate(
+        make(folders),
+        "x",
+        SamplingParams(guide=Guide(matcher=lambda: made.pop() if made else None)),
     )
     assert (
         isinstance(out.error, MatcherError)
         and "lacks accept" in str(out.error)
         and out.token_ids == ()
     )
-    llm.close()
 
 
 @pytest.mark.parametrize("spec", [True, False])
@@ -135,12 +135,11 @@ def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):
 
     llm = make(folders, spec=spec, lag=lag)
     guide = Guide(matcher=Short)
-    complete, short = llm.generate(
-        ["x", "x"], [SamplingParams(guide=guide, max_tokens=num) for num in (4, 5)]
+    complete, short = generate(
+        llm, ["x", "x"], [SamplingParams(guide=guide, max_tokens=num) for num in (4, 5)]
     )
     assert (complete.text, complete.finish_reason, complete.error) == ("aaaa", "length", None)
     assert short.token_ids == complete.token_ids and "after 4" in str(short.error)
-    llm.close()
 
 
 def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):
@@ -194,14 +193,12 @@ def test_one_that_ends_without_an_end_token_guides_nobody_freely(folders, spec):
                 return []
             return [EOS] if len(self.taken) == 6 else [self.LETTERS[len(self.taken) % 2]]
 
-    llm = make(folders, spec=spec)
     params = [SamplingParams(guide=Guide(matcher=one)) for one in (Endless, Over, Told)]
-    endless, over, told = llm.generate(["x", "y", "z"], params)
+    endless, over, told = generate(make(folders, spec=spec), ["x", "y", "z"], params)
     assert isinstance(endless.error, MatcherError) and "no end token" in str(endless.error)
     assert "ababab".startswith(endless.text)
     assert isinstance(over.error, InvalidGuide) and "before it has taken" in str(over.error)
     assert (told.text, told.finish_reason, told.error) == ("ababab", "stop", None)
-    llm.close()
 
 
 def test_what_they_lack_is_said(folders):
@@ -218,9 +215,8 @@ def test_what_they_lack_is_said(folders):
         raise ValueError("no")
 
     makers = (Half, broken, Unsure)
-    llm = make(folders)
-    half, failed, unsure = llm.generate(
-        ["x", "y", "z"], [SamplingParams(guide=Guide(matcher=m)) for m in makers]
+    half, failed, unsure = generate(
+        make(folders), ["x", "y", "z"], [SamplingParams(guide=Guide(matcher=m)) for m in makers]
     )
     assert isinstance(
         half.error, InvalidGuide
@@ -229,7 +225,6 @@ def test_what_they_lack_is_said(folders):
     assert isinstance(unsure.error, InvalidGuide) and "OSError: who knows" in str(unsure.error)
     with pytest.raises(InvalidGuide, match="function that makes a matcher"):
         Guide(matcher=3)
-    llm.close()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from adjusted_requests import SAMPLED, told
 from arrangements import ARRANGEMENTS, make_arranged
 from logits_processors import PROCESSORS, alternate, echo, fails_after, no_repeat, processed, raises
 from tiny import VOCAB_SIZE
-from tiny_engine import make
+from tiny_engine import generate, make
 from traffic import Late
 from transformers import LlamaForCausalLM
 
@@ -78,8 +78,7 @@ def test_other_arrangements(folders, engines, name):
     prompts, all_params = processed("several", 3, 12, **SAMPLED)
     expected = [told(out) for out in engines[0].generate(prompts, all_params)]
     llm = make_arranged(folders, max_batch_size=6, lag=1, **ARRANGEMENTS[name])
-    assert [told(out) for out in llm.generate(prompts, all_params)] == expected
-    llm.close()
+    assert [told(out) for out in generate(llm, prompts, all_params)] == expected
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,9 @@ def test_whatever_happens_to_them(folders, engines, options, happened):
     all_params[1] = replace(all_params[1], guide=Guide(matcher=Late))
     expected = [told(out) for out in engines[0].generate(prompts, all_params)]
     for lag in (0, 1):
-        llm = make(folders, max_batch_size=6, lag=lag, **options)
-        outputs = llm.generate(prompts, all_params)
+        outputs = generate(make(folders, max_batch_size=6, lag=lag, **options), prompts, all_params)
         assert [told(out) for out in outputs] == expected
         assert happened is None or any(getattr(out.metrics, happened) for out in outputs)
-        llm._engine.check_integrity()
-        llm.close()
 
 
 @pytest.mark.parametrize("name", PROCESSORS)

@@ -156,9 +156,8 @@ def test_both_propose_the_same(folders, table):
     histograms = []
     for method in ("successors", "block"):
         llm = LLM(folders[0], spec=SpecConfig(method, table, K), max_batch_size=8)
-        outs = zip(llm.generate(prompts, params), params, strict=True)
+        outs = zip(generate(llm, prompts, params), params, strict=True)
         histograms.append([out.metrics.accepted_histogram for out, one in outs if not one.guide])
-        llm.close()
     assert histograms[0] == histograms[1]
 
 
@@ -178,9 +177,7 @@ class Pyramid(TreeShape):
 def test_a_tree_of_another_shape_changes_no_token(folders, plain, number):
     prompts, params = cases(9, 18, **PLAIN_PARAMS[number])
     spec = SpecConfig("eagle3", folders[1], tree=Pyramid((4, 2, 1), 12))
-    llm = LLM(folders[0], spec=spec, max_batch_size=8)
-    outs = llm.generate(prompts, params)
-    llm.close()
+    outs = generate(LLM(folders[0], spec=spec, max_batch_size=8), prompts, params)
     assert told(outs) == plain[0][number]
     assert any(out.metrics.acceptance_length > 1.3 for out in outs)
 

@@ -28,9 +28,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def plain(folders):
-    llm = LLM(folders[0], spec=None, max_batch_size=8)
-    outs = llm.generate(*cases(5, 7))
-    llm.close()
+    outs = generate(LLM(folders[0], spec=None, max_batch_size=8), *cases(5, 7))
     return told(outs)
 
 

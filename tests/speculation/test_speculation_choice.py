@@ -119,31 +119,30 @@ def test_unguided_drafts_of_one_request_may_be_of_any_tokens(folders):
 )
 def test_more_than_the_engine_makes_is_refused(folders, choice, word):
     llm = make(folders, "eagle3 and grammar")
-    bad, good = llm.generate(
+    bad, good = generate(
+        llm,
         ["ab", "ab"],
         [SamplingParams(max_tokens=4, speculation=choice), SamplingParams(max_tokens=4)],
     )
     assert isinstance(bad.error, InvalidParams) and word in str(bad.error) and good.error is None
-    llm.close()
 
 
 def test_guided_drafts_of_an_engine_without_them_are_refused(folders):
     llm = LLM(folders[0], spec=SpecConfig(model=folders[1], guided_drafts=False))
-    (out,) = llm.generate(
-        "ab", SamplingParams(max_tokens=4, speculation=Speculation(guided_drafts=True))
+    (out,) = generate(
+        llm, "ab", SamplingParams(max_tokens=4, speculation=Speculation(guided_drafts=True))
     )
     assert isinstance(out.error, InvalidParams) and "guided_drafts=False" in str(out.error)
-    llm.close()
 
 
 def test_a_plain_engine_takes_a_choice_of_nothing(folders):
     llm = make(folders, None)
-    none, some = llm.generate(
+    none, some = generate(
+        llm,
         ["ab", "ab"],
         [SamplingParams(max_tokens=4, speculation=Speculation(number)) for number in (0, 1)],
     )
     assert none.error is None and "at most 0" in str(some.error)
-    llm.close()
 
 
 @pytest.mark.parametrize(

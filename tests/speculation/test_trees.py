@@ -227,9 +227,8 @@ def test_impossible_dynamic_trees(shape, words):
 
 def test_logits_processors_are_refused(folders, models):
     llm = make(folders, models, "dynamic")
-    (out,) = llm.generate("ab", SamplingParams(logits_processors=[lambda ids, logits: logits]))
+    (out,) = generate(llm, "ab", SamplingParams(logits_processors=[lambda ids, logits: logits]))
     assert isinstance(out.error, InvalidParams) and "chain" in str(out.error)
-    llm.close()
 
 
 def test_shipped_head_gains_from_a_tree():
