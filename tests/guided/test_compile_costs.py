@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY
+from lowered_schemas import written
 
 from specguide import native
 from specguide.config import GuideConfig
@@ -45,13 +46,6 @@ from specguide.guided.schema.negation import positive
 from specguide.guided.schema.places.distinct import distinct_places
 from specguide.guided.schema.pruning.prune import prune
 from specguide.guided.select import rewrites
-
-
-def written(schema: Any) -> str:
-    """The first grammar of a schema."""
-    with Budget(GuideConfig().max_schema_steps).counting():
-        rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
-        return guide_to_lark(rewritten, GuideConfig())
 
 
 def test_too_many_remainders_are_found_out_soon():

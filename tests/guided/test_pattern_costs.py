@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY
+from lowered_schemas import written
 
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded
 from specguide.guide import Guide
-from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import automaton as automata
@@ -29,13 +28,6 @@ from specguide.guided.schema.core.other_words import pattern_beside
 from specguide.guided.schema.core.pattern_text import write_pattern
 from specguide.guided.schema.merging import pattern_sets
 from specguide.guided.select import rewrites
-
-
-def written(schema: Any) -> str:
-    """The first grammar of a schema."""
-    with Budget(GuideConfig().max_schema_steps).counting():
-        rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
-        return guide_to_lark(rewritten, GuideConfig())
 
 
 def test_a_text_is_matched_once_by_a_pattern(monkeypatch):

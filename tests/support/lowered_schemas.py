@@ -1,4 +1,4 @@
-"""Random schemas, their lowered cores, and instances to tell them apart."""
+"""Random schemas, what they become on their way to a backend, and instances to tell them apart."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 import jsonschema
 from hypothesis import strategies as st
 
+from specguide.config import GuideConfig
+from specguide.guide import Guide
 from specguide.guided.backends import backend_spec
+from specguide.guided.backends.llguidance.lark import guide_to_lark
+from specguide.guided.budget import Budget
 from specguide.guided.schema.core.emit import emit
 from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.lowering.lower import lower
 from specguide.guided.schema.negation.positive import without_negations
+from specguide.guided.select import rewrites
 
 NAMES = ("a", "b", "c")
 SCALARS: list[Any] = [None, True, False, 0, 1, 2, 5, 1.5, -3, "", "a", "ab", "abc", "b"]
@@ -58,6 +63,13 @@ def plain(core: CoreSchema) -> Any:
 
 def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
     return lower(without_negations(schema), backend_spec(backend).enforced())
+
+
+def written(schema: Any) -> str:
+    """The first grammar of a schema for llguidance."""
+    with Budget(GuideConfig().max_schema_steps).counting():
+        rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
+        return guide_to_lark(rewritten, GuideConfig())
 
 
 _COUNTS = st.integers(0, 3)

@@ -186,8 +186,7 @@ class Float8:
 
     def create_weights(self, spec: MatrixSpec) -> Float8Weights:
         """Uninitialised weights. Raises CheckpointError for a device without float8."""
-        check_device(spec.device)
-        weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
+        weight = empty_values(spec)
         scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
         return self._holding(spec, weight, scale)
 
@@ -195,17 +194,14 @@ class Float8:
         """Uninitialised weights of experts. Static scales are one for all experts of a layer: gates
         and ups have the same input, and the maps behind are treated alike."""
         spec = specs[0]
-        num = len(specs)
-        check_device(spec.device)
-        shape = (num, spec.out_features, spec.in_features)
-        values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
-        scales = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
+        values = empty_values(spec, len(specs))
+        scales = torch.empty(values.shape[:2], dtype=torch.float32, device=spec.device)
         inputs = self._inputs(spec.device)
         experts = tuple(
             replace(self._holding(*parts), input=inputs, shares_input=True)
             for parts in zip(specs, values, scales, strict=True)
         )
-        matrices = ExpertMatrices(values, scales[:, :, None], block=(1, shape[2]))
+        matrices = ExpertMatrices(values, scales[:, :, None], block=(1, spec.in_features))
         return Float8Experts(experts, matrices=matrices, input=inputs, dtype=spec.dtype)
 
     def _inputs(self, device: torch.device) -> Float8Input:
@@ -219,13 +215,16 @@ class Float8:
         return Float8Weights(weight, scale, spec.empty_bias(), inputs, spec.dtype, self.stored)
 
 
-def check_device(device: torch.device) -> None:
-    """Raise CheckpointError for a GPU that cannot multiply float8."""
-    if not has_float8(device):
+def empty_values(spec: MatrixSpec, *stack: int) -> Tensor:
+    """Uninitialised numbers of a matrix, or of a stack of such. Raises CheckpointError for a GPU
+    that cannot multiply float8."""
+    if not has_float8(spec.device):
         raise CheckpointError(
             "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: use the "
             "model in bfloat16"
         )
+    shape = (*stack, spec.out_features, spec.in_features)
+    return torch.empty(shape, dtype=FLOAT8, device=spec.device)
 
 
 def _of_rows(stored: Tensor) -> Tensor:

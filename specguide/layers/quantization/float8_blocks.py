@@ -12,9 +12,9 @@ from torch import Tensor
 from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
-from specguide.kernels.float8 import BLOCK, FLOAT8
+from specguide.kernels.float8 import BLOCK
 from specguide.layers.destination import Destination, finite
-from specguide.layers.quantization.float8 import Float8Products, check_device
+from specguide.layers.quantization.float8 import Float8Products, empty_values
 from specguide.layers.quantization.float8_experts import Float8Experts
 from specguide.layers.quantization.float8_input import EACH_GROUP, Float8Input
 from specguide.layers.quantization.method import MatrixSpec
@@ -95,19 +95,15 @@ class Float8Blocks:
     def create_weights(self, spec: MatrixSpec) -> BlockWeights:
         """Uninitialised weights. Raises CheckpointError if a row is not a whole number of blocks,
         and for a device without float8."""
-        check_device(spec.device)
-        weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
+        weight = empty_values(spec)
         scale = torch.empty(*_num_blocks(spec), device=spec.device)
         return self._holding(spec, weight, scale)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> Float8Experts:
         """The same for all experts of a layer."""
         spec = specs[0]
-        num = len(specs)
-        check_device(spec.device)
-        shape = (num, spec.out_features, spec.in_features)
-        values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
-        scales = torch.empty(num, *_num_blocks(spec), device=spec.device)
+        values = empty_values(spec, len(specs))
+        scales = torch.empty(len(specs), *_num_blocks(spec), device=spec.device)
         experts = tuple(map(self._holding, specs, values, scales))
         matrices = ExpertMatrices(values, scales, block=(BLOCK, BLOCK))
         return Float8Experts(experts, matrices=matrices, input=EACH_GROUP, dtype=spec.dtype)
