@@ -15,6 +15,8 @@ from specguide.other_engines.arguments import (
     OTHER_OUTPUT_ATTRIBUTES,
     OTHER_SAMPLING,
     OTHER_STREAM_OPTIONS,
+    OTHER_TEMPLATE_OPTIONS,
+    OTHER_TOKENIZER_ATTRIBUTES,
 )
 from specguide.other_engines.option import (
     OtherOption,
@@ -36,6 +38,8 @@ __all__ = [
     "OTHER_OUTPUT_ATTRIBUTES",
     "OTHER_SAMPLING",
     "OTHER_STREAM_OPTIONS",
+    "OTHER_TEMPLATE_OPTIONS",
+    "OTHER_TOKENIZER_ATTRIBUTES",
     "OtherOption",
     "knows_others",
     "missing",

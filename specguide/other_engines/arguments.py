@@ -18,6 +18,8 @@ from specguide.other_engines.option import (
 )
 from specguide.other_engines.options import OTHER_OPTIONS
 
+_LIST_OF_IDS = "a list of all token ids is returned: leave it out"
+
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     **OTHER_OPTIONS,
     **dict.fromkeys(("served_model_name", "collect_detailed_traces"), NOTHING),
@@ -67,6 +69,20 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     ),
 }
 """Arguments of LLM.generate and LLM.chat."""
+
+OTHER_TEMPLATE_OPTIONS: Mapping[str, OtherOption] = {
+    "tokenize": OtherOption(
+        "token ids are returned, which are a prompt for generate; or use llm.chat(conversations)",
+        ("true",),
+    ),
+    "chat_template": OtherOption(OWN_TOKENIZER),
+    "documents": OtherOption("put them into the messages, or into {variables}", EMPTY),
+    "tokenizer_kwargs": OtherOption("a conversation is encoded in one way: leave it out", EMPTY),
+    **dict.fromkeys(("return_dict", "return_assistant_tokens_mask"), only_off(_LIST_OF_IDS)),
+    **dict.fromkeys(("padding", "truncation", "max_length"), OtherOption(_LIST_OF_IDS, OFF)),
+    "return_tensors": OtherOption(_LIST_OF_IDS),
+}
+"""Arguments of apply_chat_template of transformers, whose tokenizer vLLM gives."""
 
 OTHER_STREAM_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": called("params"),
@@ -207,6 +223,25 @@ OTHER_ASYNC_ATTRIBUTES: Mapping[str, str] = {
     "reset_prefix_cache": "the prefix cache makes room by itself: leave it out",
 }
 """What AsyncLLM has in vLLM, and what to do instead."""
+
+OTHER_TOKENIZER_ATTRIBUTES: Mapping[str, str] = {
+    **dict.fromkeys(("eos_token_id", "eos_token"), "use eos_token_ids"),
+    **dict.fromkeys(
+        ("convert_tokens_to_ids", "bos_token_id", "pad_token_id", "unk_token_id"),
+        "use token_id(token)",
+    ),
+    **dict.fromkeys(
+        ("convert_ids_to_tokens", "batch_decode"), "use decode(token_ids), once for each text"
+    ),
+    **dict.fromkeys(
+        ("tokenize", "encode_plus", "batch_encode_plus"), "use encode(text), once for each text"
+    ),
+    "vocab_size": "use len(tokenizer)",
+    **dict.fromkeys(("get_vocab", "vocab", "get_added_vocab"), "use entries()"),
+    "get_chat_template": "use chat_template",
+    **dict.fromkeys(("add_tokens", "add_special_tokens"), OWN_TOKENIZER),
+}
+"""What the tokenizer has that vLLM gives, and what to do instead."""
 
 OTHER_OUTPUT_ATTRIBUTES: Mapping[str, str] = {
     "outputs": "use samples, or text and token_ids of the first",

@@ -7,12 +7,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.gguf_file import find_gguf, read_header
 from specguide.inputs.integers import as_ints
 from specguide.inputs.json_fields import naming, token_ids
+from specguide.other_engines import (
+    OTHER_TEMPLATE_OPTIONS,
+    OTHER_TOKENIZER_ATTRIBUTES,
+    missing,
+    without_others,
+)
 from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_to_final_message
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
@@ -91,6 +97,11 @@ class Tokenizer:
         except Exception as error:  # tokenizers raises plain Exception for a malformed file
             raise CheckpointError(f"{path}: is not a tokenizer.json: {error}") from None
 
+    if not TYPE_CHECKING:  # to a type checker it would be an attribute of any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(self, name, OTHER_TOKENIZER_ATTRIBUTES)
+
     @property
     def chat_template(self) -> str | None:
         """The text of the model's chat template, with several the one for tools; None if it has
@@ -168,6 +179,7 @@ class Tokenizer:
         continue_final_message: bool = False,
         allow_special_tokens: bool = False,
         client_template: ClientTemplate | None = None,
+        **others: Any,
     ) -> list[int]:
         """Token ids of a conversation, ready for the answer.
 
@@ -182,10 +194,17 @@ class Tokenizer:
                               tokens; otherwise they stay text, and only the template's own are
                               special tokens
         client_template: the template to use instead of the model's
+        others:      parameters of transformers' method, accepted where they change nothing here
 
         Raises InvalidParams if the folder has no chat template, if the template refuses the
-        messages or fails, and for variables with a reserved name.
+        messages or fails, and for variables with a reserved name; TypeError for an unknown
+        parameter.
         """
+        for name in without_others(OTHER_TEMPLATE_OPTIONS, others, str):
+            raise TypeError(
+                f"apply_chat_template has no parameter {name!r}: give a variable of the template "
+                f"as variables={{{name!r}: …}}"
+            )
         if json_schema is not None and not isinstance(json_schema, str):
             json_schema = json.dumps(json_schema, ensure_ascii=False)
         values = template_values(

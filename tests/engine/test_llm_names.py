@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from functools import partial
 
 import pytest
 
@@ -113,6 +114,8 @@ def test_what_others_have_is_named_with_what_to_do(llm):
         (llm, "beam_search", "ask for samples"),
         (llm, "get_tokenizer", "use tokenizer"),
         (llm, "nothing", "LLM has no attribute 'nothing'$"),
+        (llm.tokenizer, "eos_token_id", "use eos_token_ids"),
+        (llm.tokenizer, "vocab_size", r"use len\(tokenizer\)"),
         (out, "outputs", "use samples"),
         (out, "prompt_token_ids", "in the order of the prompts"),
     ):
@@ -129,3 +132,19 @@ def test_names_that_others_export_are_refused_with_what_to_do():
         from specguide import AsyncLLM  # noqa: F401
     with pytest.raises(ImportError, match=r"cannot import name 'Nothing'"):
         from specguide import Nothing  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"tokenize": False}, "token ids are returned, which are a prompt for generate"),
+        ({"return_tensors": "pt"}, "a list of all token ids is returned"),
+        ({"enable_thinking": False}, r"as variables=\{'enable_thinking': …\}"),
+    ],
+    ids=str,
+)
+def test_a_chat_template_is_applied_as_with_transformers_or_not(llm, option, told):
+    apply = partial(llm.tokenizer.apply_chat_template, [{"role": "user", "content": "ab"}])
+    assert apply(tokenize=True, return_dict=False, padding=False) == apply()
+    with pytest.raises((InvalidParams, TypeError), match=told):
+        apply(**option)
