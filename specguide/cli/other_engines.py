@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from specguide.cli.help import HelpOfManyOptions
 from specguide.errors import InvalidParams
-from specguide.other_engines import OTHER_OPTIONS, OtherOption
+from specguide.other_engines import OTHER_BENCH_OPTIONS, OTHER_OPTIONS, OtherOption
 
 _TAKE_MANY = {
     "--served-model-name": "--served-model-alias",
@@ -23,6 +23,8 @@ class KnowsOtherEngines(HelpOfManyOptions):
     """A command that accepts options of other engines that make no difference here, and refuses the
     others with advice."""
 
+    others: ClassVar[Mapping[str, OtherOption]] = OTHER_OPTIONS
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {written for parameter in self.params for written in parameter.opts}
         flags = {
@@ -31,12 +33,18 @@ class KnowsOtherEngines(HelpOfManyOptions):
             if getattr(parameter, "is_flag", False) and not parameter.secondary_opts
             for written in parameter.opts
         }
-        kept = _without_denials(_ours(args, own), flags)
+        kept = _without_denials(_ours(args, own, self.others), flags)
         return super().parse_args(ctx, self.read_names(ctx, kept))
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, where a command takes several names for a model."""
         return args
+
+
+class MeasuresServers(KnowsOtherEngines):
+    """A command that puts a server under load, as other engines' commands do."""
+
+    others = OTHER_BENCH_OPTIONS
 
 
 class ServesNames(KnowsOtherEngines):
@@ -79,7 +87,7 @@ def _values_apart(args: list[str], option: str) -> tuple[list[str], list[str], l
     return args[:start], rest[:num_names], rest[num_names:]
 
 
-def _ours(args: list[str], own: Collection[str]) -> list[str]:
+def _ours(args: list[str], own: Collection[str], others: Mapping[str, OtherOption]) -> list[str]:
     """The arguments without options of other engines; the command's own options stay. Raises
     InvalidParams for all those that cannot be ignored, in one message."""
     kept, refused = list[str](), list[str]()
@@ -93,7 +101,7 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
         name = written.partition(".")[0].lstrip("-").replace("-", "_")  # of --name.field, the name
         is_denied = name.startswith("no_")
         name = name.removeprefix("no_")
-        option = OTHER_OPTIONS.get(name) if arg.startswith("-") else None
+        option = others.get(name) if arg.startswith("-") else None
         dashed = written.replace("_", "-")  # vLLM accepts both
         if option is None or dashed in own:
             kept.append(dashed + has_value + value if dashed in own else arg)

@@ -15,7 +15,7 @@ import typer
 from specguide.cli import app, main
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.whole_numbers import whole_number
-from specguide.other_engines import OTHER_OPTIONS
+from specguide.other_engines import OTHER_BENCH_OPTIONS, OTHER_OPTIONS
 from specguide.server.processes import supervisor
 
 
@@ -216,10 +216,31 @@ def test_a_key_that_is_not_read_leaves_no_server_open(
     assert tuple(plan_of("").server.api_keys) == ("b",)
 
 
-def test_none_of_them_is_an_option_of_ours() -> None:
+def test_a_load_as_others_describe_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = (
+        "--backend openai-chat --base-url http://127.0.0.1:1 --num-prompts 10 --tokenizer x "
+        "--random-input-len=100 --request-rate inf --ignore-eos --max-concurrency 4 --save-result"
+    )
+    monkeypatch.setattr(sys, "argv", ["specguide", "bench", "serve", *written.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    advised = ("--api", "--url", "--requests", "--prompt-len", "--concurrency", "--output")
+    assert ended.value.code == 2 and told.count("is not an option here") == len(advised)
+    assert all(f"use {option}" in told for option in advised)
+
+
+@pytest.mark.parametrize(
+    ("path", "others"), [(["serve"], OTHER_OPTIONS), (["bench", "serve"], OTHER_BENCH_OPTIONS)]
+)
+def test_none_of_them_is_an_option_of_ours(path: list[str], others: Any) -> None:
     command: Any = typer.main.get_command(app)
-    ours = {parameter.name for parameter in command.commands["serve"].params}
-    assert not ours & set(OTHER_OPTIONS)
-    remedies = " ".join(option.remedy or "" for option in OTHER_OPTIONS.values())
+    for name in path:
+        command = command.commands[name]
+    ours = {parameter.name for parameter in command.params}
+    assert not ours & set(others)
+    remedies = " ".join(option.remedy or "" for option in others.values())
     named = {word[1:-1] for word in re.findall(r"\{\w+\}", remedies)}
     assert named - {"spec"} <= ours
