@@ -83,6 +83,15 @@ def test_metrics_are_open_or_not(engine, plain):
     assert behind_the_key.get("/health").status_code == 200
 
 
+def test_the_load_is_a_number_while_the_engine_is_too_busy_to_tell(engine, plain, monkeypatch):
+    monkeypatch.setattr(AsyncEngine, "stats", lambda _: None)
+    monkeypatch.setattr(AsyncEngine, "num_unfinished", 3)
+    answer = plain.get("/load")
+    assert (answer.status_code, answer.json()) == (200, {"server_load": 3})
+    monkeypatch.setattr(AsyncEngine, "health", EngineHealth(EngineError("it is gone")))
+    assert plain.get("/load").status_code == 503
+
+
 @pytest.mark.parametrize("cause", [EngineError("it is gone"), EngineClosed("it is gone")])
 def test_who_looks_at_the_health_is_told_when_to_look_again(engine, monkeypatch, cause):
     health = property(lambda _: EngineHealth(cause))

@@ -102,14 +102,15 @@ async def metrics(request: Request) -> Response:
 
 @router.get("/load")
 async def load(request: Request) -> Response:
-    """How many requests run or wait, by the names of vLLM's servers; where that is unknown, the
-    answer of /health."""
+    """How many requests run or wait, by the names of vLLM's servers: those of this process, where
+    the engine is amid a long iteration. Where there is no engine, the answer of /health."""
     engine = _backend(request).engine
     await engine.refresh_stats()
     stats = engine.stats()
-    if stats is None:
+    if stats is None and not engine.health.is_healthy:
         return await health(request)
-    return JSONResponse({"server_load": stats.num_running + stats.num_waiting})
+    known = engine.num_unfinished if stats is None else stats.num_running + stats.num_waiting
+    return JSONResponse({"server_load": known})
 
 
 def _model(request: Request, name: str) -> dict[str, Any]:
