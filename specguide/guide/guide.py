@@ -203,6 +203,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
                 model = value if isinstance(value, type) else type(value)
                 found = f"a pydantic model: give {model.__name__}.model_json_schema()"
             raise InvalidGuide(f"{kind} must be a JSON object, found {found}", param=kind)
+        if kind == "json_schema":
+            _check_unwrapped(value)
         try:
             text = _finite_text(value)
             if text is not None:
@@ -214,6 +216,18 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         return text
 
     return check
+
+
+def _check_unwrapped(schema: Any) -> None:
+    """Raises InvalidGuide for what OpenAI's API puts around a schema: as a schema it would allow
+    everything."""
+    around = {"name", "schema", "strict", "description"}
+    if isinstance(schema, Mapping) and {"name", "schema"} <= schema.keys() <= around:
+        raise InvalidGuide(
+            "json_schema has a name and a schema, as response_format has them, and no keyword of a "
+            "schema: give only what its 'schema' is",
+            param="json_schema",
+        )
 
 
 def check_finite(value: Any, kind: str) -> None:
@@ -258,7 +272,9 @@ def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:
 def _check_text(kind: str) -> Any:
     def check(value: Any) -> None:
         if not isinstance(value, str) or not value:
-            raise InvalidGuide(f"{kind} must be a non-empty string", param=kind)
+            raise InvalidGuide(
+                f"{kind} must be a non-empty string, found {value!r:.80}", param=kind
+            )
 
     return check
 
@@ -285,7 +301,10 @@ def _check_choice(value: Any) -> None:
         or not value
         or not all(isinstance(item, str) and item for item in value)
     ):
-        raise InvalidGuide("choice must be a non-empty list of non-empty strings", param="choice")
+        raise InvalidGuide(
+            f"choice must be a non-empty list of non-empty strings, found {value!r:.80}",
+            param="choice",
+        )
 
 
 _CHECKS = {

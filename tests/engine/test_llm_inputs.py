@@ -7,6 +7,7 @@ import gc
 import json
 import multiprocessing
 import pickle
+import re
 import threading
 from pathlib import Path
 
@@ -174,8 +175,12 @@ def test_settings_may_be_numbers_of_numpy():
 
 
 def test_guides_of_another_type_are_refused():
-    with pytest.raises(InvalidGuide, match="choice must be a non-empty list"):
-        Guide(choice={"a", "b"})
+    with pytest.raises(InvalidGuide, match=r"choice must be a non-empty list .*, found \{'a'\}"):
+        Guide(choice={"a"})
+    with pytest.raises(InvalidGuide, match=r"non-empty string, found re.compile\('a'\)"):
+        Guide(regex=re.compile("a"))
+    with pytest.raises(InvalidGuide, match="give only what its 'schema' is"):
+        Guide(json_schema={"name": "one", "schema": {"type": "integer"}, "strict": True})
 
     class Model:
         model_json_schema = dict
