@@ -170,6 +170,12 @@ def test_what_is_taken(http, path, given):
         (COMPLETIONS, {"structural_tag": {}}, "structural_tag"),
         (COMPLETIONS, {"n_predict": 3}, "n_predict"),
         (COMPLETIONS, {"lora_request": "x"}, "lora_request"),
+        (COMPLETIONS, {"top_logprobs": 2}, "top_logprobs"),
+        (COMPLETIONS, {"stop_sequences": ["x"]}, "stop_sequences"),
+        (CHAT, {"guided_decoding": {"regex": "a"}}, "guided_decoding"),
+        (CHAT, {"system": "Be brief."}, "system"),
+        (CHAT, {"output_config": {"format": {"type": "json_schema"}}}, "output_config"),
+        (RESPONSES, {"logprobs": True}, "logprobs"),
         (RESPONSES, {"previous_input_messages": [{"role": "user"}]}, "previous_input_messages"),
     ],
     ids=lambda one: json.dumps(one)[:60],
@@ -240,12 +246,15 @@ def test_tokenizing_tells_what_it_ignores(http):
         assert answer.status_code == 200 and answer.headers[HEADER] == "no_such_field"
 
 
-def test_both_limits_hold(http):
-    answer = http.post(
-        CHAT,
-        json={"messages": USER, "max_tokens": 5, "max_completion_tokens": 1, "ignore_eos": True},
-    )
-    assert answer.json()["usage"]["completion_tokens"] == 1
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [({"max_tokens": 5}, 1), ({"max_tokens": None}, 1), ({"max_completion_tokens": 20}, 2)],
+)
+def test_both_limits_hold(http, path, given, most):
+    limits = {"max_completion_tokens": 1, "ignore_eos": True}
+    answer = http.post(path, json=LEAST[path] | limits | given)
+    assert answer.json()["usage"]["completion_tokens"] == most
 
 
 def test_top_p_0_is_the_likeliest_token(http):

@@ -45,7 +45,7 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
     params = body.sampling(
         backend.sampling_defaults,
         n=num_samples,
-        max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
+        max_tokens=1 if body.most_tokens == 0 else body.most_tokens,
         guide=guide,
         lora=backend.adapter(body.model),
         logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
@@ -116,7 +116,7 @@ def _prompts(
         else list(prompt)
         for prompt in many
     )
-    room = backend.engine.max_model_len - (body.max_tokens or 1)
+    room = backend.engine.max_model_len - (body.most_tokens or 1)
     kept = tuple(body.cut(prompt_ids, room) for prompt_ids in prompts)
     for prompt_ids in kept:
         backend.check_prompt_ids(prompt_ids, "prompt")
@@ -141,7 +141,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             "created": int(time.time()),
             "model": task.model,
         }
-        self._is_empty = body.max_tokens == 0
+        self._is_empty = body.most_tokens == 0
         self.usage = Usage(task, counts_output=not self._is_empty)
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         self._choices = [self._choice(index) for index in range(task.num_samples)]

@@ -118,6 +118,8 @@ _GENERATING: Final[Table] = {
     "logits_processors": Refused("only the Python API takes code: use logit_bias"),
     "custom_logit_processor": Refused("only the Python API takes code: use logit_bias"),
     "guided_whitespace_pattern": Refused(_WHITESPACE),
+    "guided_decoding": Refused("use structured_outputs, which has the same fields"),
+    "stop_sequences": Refused("this API reads stop", ([],)),
     "stop_regex": Refused("use stop, or a regex that the whole output matches"),
     "no_stop_trim": Refused("use include_stop_str_in_output", (False,)),
     **dict.fromkeys(
@@ -146,12 +148,16 @@ _CONVERSATION: Final[Table] = {
 }
 _TOLD: Final = "use /v1/chat/completions or /v1/completions, which return them"
 
+_SYSTEM: Final = "this API reads it as a message of the role system"
+
 CHAT: Final[Table] = {
     **_CONVERSATION,
     "input": Refused("this API reads messages; /v1/responses reads input"),
     "prompt": Refused("this API reads messages; /v1/completions reads a prompt"),
     "text": Refused("this API reads response_format"),
     "max_output_tokens": Refused("this API reads max_completion_tokens"),
+    **dict.fromkeys(("system", "instructions"), Refused(_SYSTEM, ("",))),
+    **dict.fromkeys(("output_config", "output_format"), Refused("this API reads response_format")),
 }
 
 COMPLETIONS: Final[Table] = {
@@ -161,6 +167,8 @@ COMPLETIONS: Final[Table] = {
     "thinking_token_budget": Refused("use /v1/chat/completions, where a model reasons", (-1,)),
     "prompt_embeds": Refused("use prompt, which is a string or token ids"),
     "suffix": Refused("this model cannot fill in the middle of a text: leave it out", ("",)),
+    "max_output_tokens": Refused("this API reads max_tokens"),
+    "top_logprobs": Refused("this API reads their number as logprobs", (0,)),
     "messages": Refused("this API reads a prompt; /v1/chat/completions reads messages"),
     "tools": Refused("use /v1/chat/completions, where tools are called", ([],)),
 }
@@ -203,6 +211,8 @@ RESPONSES: Final[Table] = {
     "n": Refused("a request gets one response: send it again for another one", (1,)),
     "messages": Refused("this API reads input; /v1/chat/completions reads messages"),
     "response_format": Refused("this API reads text.format"),
+    "system": Refused("this API reads instructions", ("",)),
+    "logprobs": Refused("use top_logprobs and include", (False,)),
     "max_tokens": Refused("this API reads max_output_tokens"),
     "max_completion_tokens": Refused("this API reads max_output_tokens"),
 }

@@ -133,6 +133,10 @@ _QUICK_FIELDS = frozenset(
 no time."""
 
 
+_FEW_TOKENS = 16
+"""The most tokens of a completion that says nothing of it, as in OpenAI's API."""
+
+
 class CompletionRequest(ReturnedFields, CutFields, SamplingFields):
     """/v1/completions."""
 
@@ -140,12 +144,20 @@ class CompletionRequest(ReturnedFields, CutFields, SamplingFields):
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
     n: int | None = 1
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = 16
+    max_tokens: int | None = _FEW_TOKENS
+    max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: int | None = None
     echo: bool = False
     best_of: int | None = None
     add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
+
+    @property
+    def most_tokens(self) -> int:
+        """The smaller one of the two limits, where both are given."""
+        given = [self.max_tokens if "max_tokens" in self.model_fields_set else None]
+        given.append(self.max_completion_tokens)
+        return min((most for most in given if most is not None), default=_FEW_TOKENS)
 
     @property
     def is_quick(self) -> bool:
