@@ -81,7 +81,7 @@ from live_server import KEY
             {"messages": [{"role": "user", "content": "x" * 300_000}]},
             413,
             None,
-            "larger than 200000 bytes",
+            "larger than 200000 bytes; send less, or start the server with a larger --max-body",
         ),
     ],
 )

@@ -117,7 +117,11 @@ class BodyLimit:
 
     def __init__(self, app: ASGIApp, room: BodyRoom, max_bytes: int, timeout_s: float) -> None:
         self._app, self._room, self._max_bytes, self._timeout_s = app, room, max_bytes, timeout_s
-        self._too_large = ApiError(413, f"the body is larger than {max_bytes} bytes")
+        self._too_large = ApiError(
+            413,
+            f"the body is larger than {max_bytes} bytes; send less, or start the server with a "
+            "larger --max-body-bytes",
+        )
         self._too_slow = ApiError(
             408,
             f"the body did not arrive within {timeout_s:g} s",
