@@ -177,10 +177,13 @@ def test_an_answer_without_thoughts_has_no_tokens_of_them(client):
 
 
 def test_a_budget_of_free_text(client):
-    done = client.chat.completions.create(**ASKED, max_completion_tokens=60, **BUDGET)
-    message = done.choices[0].message
-    assert message.reasoning_content and message.content is not None
+    """Such text is not whole where the token limit ends it."""
+    asked = {**ASKED, "max_completion_tokens": 30, **BUDGET}
+    done = client.chat.completions.create(**asked)
+    [choice] = done.choices
+    assert choice.message.reasoning_content and choice.message.content
     assert done.usage.completion_tokens_details.reasoning_tokens <= 40
+    assert (choice.finish_reason, done.usage.completion_tokens) == ("length", 30)
 
 
 def test_items_of_responses(client):

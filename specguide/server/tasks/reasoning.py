@@ -18,7 +18,8 @@ _TAIL = 64
 """Tokens at a prompt's end that are searched for the beginning of the section, or for
 the text that replaces it."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_ANYTHING = Guide(regex=r"[\s\S]*")
+_ANYTHING = Guide(structural_tag={"type": "structural_tag", "format": {"type": "any_text"}})
+"""A tag, since text that `max_tokens` cuts off within a regex is taken for whole."""
 
 
 @dataclass(frozen=True)
