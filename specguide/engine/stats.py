@@ -16,7 +16,8 @@ from specguide.request import Request
 from specguide.request_records import RequestMetrics
 
 _LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
-_LATENCIES = ("queue", "ttft", "tpot", "e2e", "compile", "compile_cached")
+_LATENCIES = ("queue", "prefill", "ttft", "decode", "tpot", "e2e", "compile", "compile_cached")
+_TOKENS = tuple(float(step * 10**power) for power in range(6) for step in (1, 2, 5))
 _ACCEPTANCE = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0)
 _MOST_GUIDES = 20
 _OTHER = "other"
@@ -120,10 +121,12 @@ class RequestCounts:
     """Counts of ended requests. The engine's thread counts; other threads may read copies.
 
     finished: number of requests by finish_reason
-    latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
-              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, all
-              requests); for guided requests "compile", or "compile_cached" where the compiled
-              grammar was cached
+    latency:  histograms in seconds: "queue" (arrival to first iteration), "prefill" (from there to
+              the first token), "ttft" (arrival to first token), "decode" (first token to end),
+              "tpot" (mean time per token after the first), "e2e" (arrival to end, all requests);
+              for guided requests "compile", or "compile_cached" where the compiled grammar was
+              cached
+    sizes:    histograms of the "prompt" tokens and "output" tokens of each request
     acceptance: histogram of tokens gained per iteration, of requests that had iterations
     guides:   as in GuideCounts
     adapters: the same counts by the name of the LoRA adapter, of requests that had one
@@ -136,6 +139,7 @@ class RequestCounts:
     def __init__(self, num_draft_tokens: int) -> None:
         self.finished: Counter[str] = Counter()
         self.latency = {name: Histogram(_LATENCY_S) for name in _LATENCIES}
+        self.sizes = {name: Histogram(_TOKENS) for name in ("prompt", "output")}
         self.acceptance = Histogram(_ACCEPTANCE)
         self.guides = GuideCounts()
         self.adapters: dict[str, Counter[str]] = {}
@@ -146,7 +150,7 @@ class RequestCounts:
     def add(self, request: Request) -> None:
         """Count a request that has ended."""
         metrics, guide = request.metrics, request.params.guide
-        is_guided = guide is not None
+        is_guided, first_s = guide is not None, metrics.time_to_first_token_s
         is_cached = metrics.is_compile_cached
         self.finished[str(request.finish_reason)] += 1
         self.prompts.update(
@@ -158,12 +162,16 @@ class RequestCounts:
             ("queue", metrics.queue_s, metrics.queue_s > 0),
             ("compile", metrics.compile_s, is_guided and not is_cached),
             ("compile_cached", metrics.compile_s, is_guided and is_cached),
-            ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
+            ("prefill", first_s - metrics.queue_s, metrics.output_tokens > 0),
+            ("ttft", first_s, metrics.output_tokens > 0),
+            ("decode", metrics.total_s - first_s, metrics.output_tokens > 0),
             ("tpot", metrics.tpot_s, metrics.output_tokens > 1),
             ("e2e", metrics.total_s, True),
         ):
             if has_value:
                 self.latency[name].observe(value_s)
+        self.sizes["prompt"].observe(metrics.prompt_tokens)
+        self.sizes["output"].observe(metrics.output_tokens)
         if metrics.num_iterations:
             self.acceptance.observe(metrics.acceptance_length)
         if guide is not None:
@@ -184,6 +192,7 @@ class RequestCounts:
             "accepted": {name: list(counts) for name, counts in self.accepted.items()},
             "draft_tokens": self.draft_tokens,
             "latency": {name: histogram.copy() for name, histogram in self.latency.items()},
+            "sizes": {name: histogram.copy() for name, histogram in self.sizes.items()},
             "acceptance": self.acceptance.copy(),
             "guides": {name: dict(counts) for name, counts in self.guides.by_guide.copy().items()},
             "adapters": {name: dict(counts) for name, counts in self.adapters.copy().items()},
@@ -206,8 +215,8 @@ class EngineStats:
     max_batch_size:    number of slots
     num_pages_used:    pages of the KV cache that requests hold now
     num_pages:         pages in all
-    finished, latency, accepted, draft_tokens, prompts, acceptance: counts of ended requests, as in
-                       RequestCounts
+    finished, latency, sizes, accepted, draft_tokens, prompts, acceptance: counts of ended requests,
+                       as in RequestCounts
     guides, adapters:  counts of ended requests by guide, as in GuideCounts, and by LoRA adapter
     transfers:         counts by the names of TRANSFERS
     """
@@ -225,6 +234,7 @@ class EngineStats:
     num_pages: int
     finished: Mapping[str, int]
     latency: Mapping[str, Histogram]
+    sizes: Mapping[str, Histogram]
     accepted: Mapping[str, list[int]]
     draft_tokens: int
     prompts: Mapping[str, int]

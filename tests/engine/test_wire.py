@@ -131,7 +131,12 @@ def test_stats_come_back_the_same():
     values = dict.fromkeys(EngineStats.__dataclass_fields__, 1)
     values |= {"grammar_exposed_s": None, "grammar": {"fills": 3}, "finished": {"stop": 2}}
     values |= {"latency": {"ttft": histogram}, "accepted": {"all": [1]}, "prompts": {"cached": 0}}
-    values |= {"acceptance": histogram, "guides": {}, "transfers": {"pages": 2.0}}
+    values |= {
+        "sizes": {"prompt": histogram},
+        "acceptance": histogram,
+        "guides": {},
+        "transfers": {"pages": 2.0},
+    }
     values |= {"adapters": {"sql": {"requests": 1}}}
     stats = EngineStats(**values)
     assert sent(wire.Answer(1, stats=stats), wire.FROM_CORE).stats == stats

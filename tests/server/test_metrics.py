@@ -99,6 +99,13 @@ def test_requests_are_counted(families):
         for sample in family.samples
     }
     assert counts["specguide_e2e_seconds_count",] == 4
+    assert (
+        counts["specguide_request_prompt_tokens_sum",] == counts["specguide_prompt_tokens_total",]
+    )
+    assert counts["specguide_request_output_tokens_count",] == 4
+    parts = ("queue", "prefill", "decode")
+    whole = sum(counts[f"specguide_{part}_seconds_sum",] for part in parts)
+    assert whole == pytest.approx(counts["specguide_e2e_seconds_sum",])
     assert counts["specguide_compile_seconds_count",] == 1
     assert counts["specguide_compile_cached_seconds_count",] == 1
     assert counts["specguide_http_responses_total", "200", "/v1/completions"] == 4

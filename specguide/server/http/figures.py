@@ -25,8 +25,9 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Times:
-    """A histogram of EngineStats.latency. name: its key there; vllm and the names: as in Figure"""
+class Spread:
+    """A histogram of EngineStats, of its latency or its sizes. name: its key there; vllm and the
+    names: as in Figure"""
 
     name: str
     about: str
@@ -133,15 +134,26 @@ FIGURES = (
     ),
 )
 
+SIZES = (
+    Spread("prompt", "Prompt tokens, of requests", "request_prompt_tokens"),
+    Spread("output", "Output tokens, of requests", "request_generation_tokens"),
+)
+
 TIMES = (
-    Times("queue", "Time from arrival to first iteration", "request_queue_time"),
-    Times("ttft", "Time from arrival to first token", "time_to_first_token"),
-    Times(
+    Spread("queue", "Time from arrival to first iteration", "request_queue_time"),
+    Spread(
+        "prefill",
+        "Time from first iteration to first token",
+        "request_prefill_time",
+    ),
+    Spread("ttft", "Time from arrival to first token", "time_to_first_token"),
+    Spread("decode", "Time from first token to end", "request_decode_time"),
+    Spread(
         "tpot",
         "Mean time per output token after a request's first one",
         "request_time_per_output_token",
     ),
-    Times("e2e", "Time from arrival to end", "e2e_request_latency"),
-    Times("compile", "Time to compile a grammar, with the wait in the queue"),
-    Times("compile_cached", "Time to get a grammar that was compiled before"),
+    Spread("e2e", "Time from arrival to end", "e2e_request_latency"),
+    Spread("compile", "Time to compile a grammar, with the wait in the queue"),
+    Spread("compile_cached", "Time to get a grammar that was compiled before"),
 )

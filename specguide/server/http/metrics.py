@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specguide.engine import ServedEngine
 from specguide.engine.stats import TRANSFERS, EngineStats, Histogram
 from specguide.server.config import COUNTS_FOLDER
-from specguide.server.http.figures import FIGURES, TIMES
+from specguide.server.http.figures import FIGURES, SIZES, TIMES
 
 _ENGINE = "0"  # vLLM's label; here there is only one engine
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
@@ -97,6 +97,9 @@ def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric
             yield _histogram(
                 f"{name}_seconds", times.about, stats.latency[times.name], names, values
             )
+    for size in SIZES:
+        if name := _name(f"request_{size.name}_tokens", size.vllm, vllm_labels):
+            yield _histogram(name, size.about, stats.sizes[size.name], names, values)
 
 
 def _by_position(stats: EngineStats, vllm_labels: dict[str, str]) -> Metric:
