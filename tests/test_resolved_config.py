@@ -17,7 +17,7 @@ from specguide.host import env
 
 CPU = Facts("cpu", "float32", max_positions=512)
 GPU = Facts("cuda:0", "bfloat16", max_positions=512, own_head="eagle3")
-OPTIONAL = {"model", "spec", "guide", "callbacks", "quantization", "rank_address"}
+OPTIONAL = {"model", "spec", "guide", "callbacks", "quantization", "rank_address", "chat_template"}
 """What is not a choice left open where it is None: the shipped model, no drafts, no guides,
 weights as they are, ranks of this host alone."""
 

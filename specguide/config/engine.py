@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.config.adapters import adapter_folders
+from specguide.config.chat_template import template_text
 from specguide.config.guide import GuideConfig
 from specguide.config.spec import SpecConfig
 from specguide.errors import InvalidParams
-from specguide.inputs.field_values import check_types
+from specguide.inputs.field_values import check_types, converted
 
 CACHE_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3")
 ROLES = ("both", "prefill", "decode")
@@ -109,6 +110,7 @@ class EngineConfig:
                     iterations have nothing of the grammar in them
     cache:          the key-value cache
     transfer:       prompts that one engine computes for another
+    chat_template:  a file with a chat template in Jinja, or its text, in place of the model's own
     quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
                     scale for each row, and its inputs with a scale for each token; "int4": the
                     weights are rounded to integers of 4 bits, with a scale and a zero for each
@@ -169,6 +171,7 @@ class EngineConfig:
     max_prefill_tokens: int = 2048
     mixed_iterations: bool = True
     max_step_ms: float | None = None
+    chat_template: str | None = converted(None, template_text)
     quantization: str | None = None
     lora_modules: tuple[str, ...] = ()
     model_impl: str = "auto"

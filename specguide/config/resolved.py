@@ -75,6 +75,7 @@ class ResolvedConfig:
     """An EngineConfig in which every choice is made. EngineConfig describes the fields that are not
     named here.
 
+    chat_template: the text of a chat template in place of the model's own; None: its own
     spec:          its method is never "auto"; for a tree, num_draft_tokens is the depth. None: no
                    drafts
     layout:        the draft layout: all drafts that there may be
@@ -94,6 +95,7 @@ class ResolvedConfig:
     """
 
     model: str | Path | None
+    chat_template: str | None
     spec: SpecConfig | None
     layout: DraftLayout
     guide: GuideConfig | None
@@ -146,6 +148,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         config = replace(config, spec=_resolved_spec(config.spec, facts.own_head))
     return ResolvedConfig(
         model=config.model,
+        chat_template=config.chat_template,
         spec=config.spec,
         layout=config.spec.layout if config.spec else NO_DRAFTS,
         guide=config.guide,

@@ -62,7 +62,7 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "tokenization_kwargs": OtherOption(
         "to tokenize in your own way, give token ids as the prompt", EMPTY
     ),
-    "chat_template": OtherOption(OWN_TOKENIZER),
+    "chat_template": OtherOption("give it to the engine: LLM({chat_template}=…)"),
     "add_generation_prompt": OtherOption(
         "the chat template always begins an answer: to continue one, use continue_final_message",
         ("true",),
@@ -75,7 +75,7 @@ OTHER_TEMPLATE_OPTIONS: Mapping[str, OtherOption] = {
         "token ids are returned, which are a prompt for generate; or use llm.chat(conversations)",
         ("true",),
     ),
-    "chat_template": OtherOption(OWN_TOKENIZER),
+    "chat_template": OtherOption("give it to the engine: LLM({chat_template}=…)"),
     "documents": OtherOption("put them into the messages, or into {variables}", EMPTY),
     "tokenizer_kwargs": OtherOption("a conversation is encoded in one way: leave it out", EMPTY),
     **dict.fromkeys(("return_dict", "return_assistant_tokens_mask"), only_off(_LIST_OF_IDS)),

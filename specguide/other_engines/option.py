@@ -51,9 +51,7 @@ EMPTY = ("", "{}", "[]", "()")
 """Values that ask for nothing, for flags and for other options."""
 
 LORA = "name the adapter in lora of SamplingParams; the engine has it by lora_modules"
-OWN_TOKENIZER = (
-    "the tokenizer and the chat template are those of the model's folder: change them there"
-)
+OWN_TOKENIZER = "the tokenizer is that of the model's folder: change it there"
 TEXT_ONLY = "only models that generate text are supported"
 
 

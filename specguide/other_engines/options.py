@@ -126,7 +126,7 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(_ALWAYS_ON, _ALWAYS),
     **{name: called(ours) for name, ours in _CALLED.items()},
     # the model
-    **dict.fromkeys(("tokenizer", "tokenizer_path", "chat_template"), OtherOption(OWN_TOKENIZER)),
+    **dict.fromkeys(("tokenizer", "tokenizer_path"), OtherOption(OWN_TOKENIZER)),
     "tokenizer_mode": OtherOption(OWN_TOKENIZER, ("auto", "hf")),
     "skip_tokenizer_init": only_off("the tokenizer is always read: leave it out"),
     **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), OtherOption(_FOLDER)),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from specguide.other_engines.option import (
     EMPTY,
     NOTHING,
-    OWN_TOKENIZER,
     TEXT_ONLY,
     OtherOption,
     called,
@@ -110,7 +109,7 @@ SGLANG_OPTIONS: Mapping[str, OtherOption] = {
     "export_metrics_to_file": only_off(_METRICS_FILE),
     "export_metrics_to_file_dir": OtherOption(_METRICS_FILE),
     "grpc_mode": only_off("the server speaks only HTTP"),
-    "hf_chat_template_name": OtherOption(OWN_TOKENIZER),
+    "hf_chat_template_name": called("chat_template"),
     "completion_template": OtherOption("a completion's prompt is continued as it is: leave it out"),
     **dict.fromkeys(_MODELOPT, OtherOption(_CHECKPOINT)),
     "quantize_and_serve": only_off(_CHECKPOINT),

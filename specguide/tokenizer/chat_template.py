@@ -54,6 +54,19 @@ class ChatTemplate:
             template = template.get("tool_use", template.get("default"))
         return template if isinstance(template, str) else None
 
+    def replace(self, text: str) -> None:
+        """Put another template in place of all. Raises InvalidParams where it is malformed."""
+        from jinja2 import TemplateSyntaxError
+
+        try:
+            self._sources = {text: _Source.of(text)}
+        except TemplateSyntaxError as error:
+            raise InvalidParams(
+                f"chat_template is malformed at line {error.lineno}: {error.message}",
+                param="chat_template",
+            ) from error
+        self._chat.chat_template = text
+
     def constants(
         self, values: Mapping[str, Any], client: ClientTemplate | None = None
     ) -> tuple[str, ...]:
@@ -138,7 +151,8 @@ class ChatTemplate:
     def _check(self) -> None:
         if self.text is None:
             raise InvalidParams(
-                "this model has no chat template; give a plain prompt instead of messages",
+                "this model has no chat template; give a plain prompt instead of messages, or give "
+                "the engine a chat_template",
                 param="messages",
             )
 

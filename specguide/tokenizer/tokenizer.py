@@ -53,7 +53,7 @@ class Tokenizer:
         backend.no_padding()
 
     @classmethod
-    def from_folder(cls, folder: str | Path) -> Tokenizer:
+    def from_folder(cls, folder: str | Path, chat_template: str | None = None) -> Tokenizer:
         """The tokenizer of a Hugging Face folder, as `transformers` reads it: tokenizer.json,
         tokenizer_config.json, template (or chat_template.json).
 
@@ -61,8 +61,17 @@ class Tokenizer:
         tokenizer_config.json, since people who give a model a new template change only that file.
         For a GGUF file they are its own. Raises CheckpointError if the folder has no tokenizer, or
         none that works without its own Python code.
+
+        chat_template: the text of a template in place of the folder's own. Raises InvalidParams
+                       where it is malformed
         """
-        folder = Path(folder)
+        tokenizer = cls._from_files(Path(folder))
+        if chat_template is not None:
+            tokenizer._template.replace(chat_template)
+        return tokenizer
+
+    @classmethod
+    def _from_files(cls, folder: Path) -> Tokenizer:
         if (gguf := find_gguf(folder)) is not None:
             return cls._from_gguf(gguf)
         chat = transformers_tokenizer(folder)

@@ -37,6 +37,8 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         llm.generate("ab", parms=None)
     with pytest.raises(InvalidParams, match="messages is not an option here: use conversations"):
         llm.chat(messages=[{"role": "user", "content": "ab"}])
+    with pytest.raises(InvalidParams, match=r"give it to the engine: LLM\(chat_template=…\)"):
+        llm.chat([{"role": "user", "content": "ab"}], chat_template="x")
     with pytest.raises(InvalidParams, match="give them as prompts"):
         llm.generate(prompt_token_ids=[[3, 4]])
     with pytest.raises(TypeError, match=r"use params=SamplingParams\(top_k=…\)"):

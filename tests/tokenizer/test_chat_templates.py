@@ -11,6 +11,9 @@ import pytest
 from chat_templates import with_template
 from transformers import PreTrainedTokenizerFast
 
+from specguide import LLM
+from specguide.config import EngineConfig
+from specguide.engine import Engine
 from specguide.errors import InvalidParams
 from specguide.server.tasks.prompt import MAX_CHARS, MAX_NUMBER, MAX_VALUES, check_variables
 from specguide.tokenizer import Tokenizer
@@ -49,6 +52,31 @@ def test_a_template_is_told_what_it_reads() -> None:
     assert rendered(tokenizer) == "1-hiFalse"
     assert rendered(tokenizer, style="terse", deep={"er": 1}, own=7, caller=3) == "1terse+hiFalse"
     assert rendered(tokenizer, unread="{{ 1 }}", m="x", loop="x") == "1-hiFalse"
+
+
+def test_a_template_in_place_of_the_models_own(tmp_path: Path) -> None:
+    written = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    file = tmp_path / "my.jinja"
+    file.write_text(written)
+    for given in (written, file, str(file)):
+        llm = LLM(chat_template=given)
+        assert llm.tokenizer.chat_template == written
+        assert rendered(llm.tokenizer) == "<|user|>hi"
+        llm.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("{% for m in messages %}", "chat_template is malformed at line 1: Unexpected end of temp"),
+        ("nowhere.jinja", r"a file or a template's text; 'nowhere\.jinja' cannot be read"),
+        (3, "chat_template must be a text or None, found 3"),
+    ],
+)
+def test_and_one_that_is_none(given: Any, told: str) -> None:
+    with pytest.raises(InvalidParams, match=told) as refused:
+        Engine(EngineConfig(chat_template=given))
+    assert refused.value.param == "chat_template"
 
 
 @pytest.mark.parametrize("content", ["Paris", "Paris is ", " It is <|end|> not", "a\n\n"])

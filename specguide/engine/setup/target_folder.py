@@ -16,7 +16,8 @@ def target_folder(model: str | Path | None) -> Path:
 
 
 def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
-    """The target's tokenizer. Raises CheckpointError where it cannot be read."""
-    tokenizer = Tokenizer.from_folder(target_folder(config.model))
+    """The target's tokenizer. Raises CheckpointError where it cannot be read, and InvalidParams for
+    a chat template in its place that is malformed."""
+    tokenizer = Tokenizer.from_folder(target_folder(config.model), config.chat_template)
     tokenizer.detokenizer()  # so that a broken one raises now, not later
     return tokenizer
