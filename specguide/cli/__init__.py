@@ -13,7 +13,7 @@ from specguide.cli.doctor import doctor
 from specguide.cli.generate import generate
 from specguide.cli.grammars import grammars
 from specguide.cli.join import join
-from specguide.cli.other_engines import KnowsOtherEngines, ServesNames
+from specguide.cli.other_engines import KnowsOtherEngines, ReadsFile, ServesNames
 from specguide.cli.run_batch import run_batch
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
@@ -26,8 +26,9 @@ app = typer.Typer(
     help="Generate text that is certain to match a grammar, fast by speculative decoding.",
 )
 app.command(cls=KnowsOtherEngines)(generate)
-for command in (chat, serve, run_batch):
-    app.command(cls=ServesNames)(command)
+app.command(cls=ServesNames)(chat)
+app.command(cls=ReadsFile)(serve)
+app.command(cls=ServesNames)(run_batch)
 for command in (join, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from specguide.cli.help import HelpOfManyOptions
+from specguide.cli.options_file import with_file
 from specguide.errors import InvalidParams
 from specguide.other_engines import OTHER_BENCH_OPTIONS, OTHER_OPTIONS, OtherOption
 
@@ -62,6 +63,13 @@ class ServesNames(KnowsOtherEngines):
                     rest = [values.pop(), *rest]
             args = [*first, *(f"{further}={value}" for value in values), *rest]
         return args
+
+
+class ReadsFile(ServesNames):
+    """A command that also takes its options from a file, `--config FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_file(args, _TAKE_MANY))
 
 
 def _has_model(given: dict[str, Any]) -> bool:

@@ -69,6 +69,13 @@ def serve(
     model_option: Annotated[
         Path | None, typer.Option("--model", help="The same folder.", rich_help_panel="Model")
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file with options by their names; one of the command line counts instead.",
+            rich_help_panel="Model",
+        ),
+    ] = None,  # ReadsFile takes it from the arguments
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
@@ -77,7 +84,10 @@ def serve(
     from specguide.server.processes.supervisor import Supervisor
 
     if model is not None and model_option is not None:
-        raise InvalidParams("the model is given twice: leave --model out", param="model")
+        raise InvalidParams(
+            "the model is given twice: leave --model out, also in the file of --config",
+            param="model",
+        )
     model = model or model_option
     _refuse_alone(_REPLICAS, given, "replicas", None)
     _refuse_alone(TRANSFER, given, "role", "both")

@@ -263,8 +263,5 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "fingerprint_mode": OtherOption("answers never have a system_fingerprint", ("none",)),
     "grpc": only_off("the server speaks only HTTP"),
     "uds": OtherOption("the server listens only on TCP: use {host} and {port}"),
-    **dict.fromkeys(
-        ("config", "extra_llm_api_options"),
-        OtherOption("options are read only from the command line"),
-    ),
+    "extra_llm_api_options": called("config"),
 }

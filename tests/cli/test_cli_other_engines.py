@@ -186,6 +186,48 @@ def test_a_served_model_has_several_names(
     assert plan.server.model_name == "a"
 
 
+def test_options_may_be_in_a_file(plan_of: Callable[[str], Any], tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(
+        f"model: {tmp_path}\nport: 5\nmax_model_len: 8k\nserved-model-name: [m, n]\n"
+        "trust-remote-code: true\nlog-requests: true\nmixed-iterations: false\n"
+        "enforce-eager: false\nssl-keyfile:\n"
+        "allowed-origins: [https://a.example, 'null']\n"
+    )
+    plan = plan_of(f"--config {file} --port 6 --no-log-requests")
+    assert plan.engine.model == tmp_path and plan.engine.max_model_len == 8000
+    assert not plan.engine.mixed_iterations and not plan.engine.enforce_eager
+    assert plan.server.port == 6 and not plan.server.log_requests
+    assert set(plan.server.model_names) == {"m", "n"}
+    assert plan.server.exposure.allowed_origins == ("https://a.example", "null")
+    assert plan_of(f"--port 6 --config={file}").server.port == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("max-num-seqs: 4\nspeculative-config: {method: ngram}", "use --max-batch-size"),
+        ("- port", "must have options in YAML, as max-model-len: 4096"),
+        ("a: [", "cannot be read"),
+        (None, "cannot be read: [Errno 2]"),
+    ],
+)
+def test_a_file_of_other_options_is_refused(
+    text: str | None,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "options.yaml"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["specguide", "serve", "--config", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and told in capsys.readouterr().err
+
+
 def test_keys_are_many_and_flags_may_be_denied(
     plan_of: Callable[[str], Any], tmp_path: Path
 ) -> None:
