@@ -125,6 +125,7 @@ class ModelConfig:
         *,
         head_dim: int | None = None,
         max_position_embeddings: int = 2048,
+        eps: float = 1e-6,
         **own: Any,
     ) -> Self:
         """Read the fields of config.json that every family states in the same way. Raises
@@ -134,6 +135,7 @@ class ModelConfig:
         head_dim: the size of a head if config.json states none; None: hidden_size /
                   num_attention_heads
         max_position_embeddings: longest context if config.json states none
+        eps:      that of the norms if config.json states none
         own:      what the family has read itself, by the name of the field here
         """
         max_positions = size(fields, "max_position_embeddings", max_position_embeddings)
@@ -144,7 +146,7 @@ class ModelConfig:
             "hidden_size": size(fields, "hidden_size"),
             "num_layers": size(fields, "num_hidden_layers"),
             **_heads(fields, head_dim),
-            "norm": norm_kind(fields),
+            "norm": norm_kind(fields, eps),
             "tie_word_embeddings": flag(fields, "tie_word_embeddings"),
             "max_position_embeddings": max_positions,
             "quantization": read_quantization(fields),

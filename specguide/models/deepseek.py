@@ -14,7 +14,7 @@ from specguide.inputs.json_fields import flag, mapping, positive_int, positive_n
 from specguide.layers.latent_attention import LatentShape
 from specguide.layers.rope import RopeConfig
 from specguide.layers.rope_parameters import yarn_mscale
-from specguide.models.config import LARGEST, norm_kind, size
+from specguide.models.config import LARGEST, size
 from specguide.models.config_fields import check_neutral
 from specguide.models.family import Family
 from specguide.models.shared_experts import (
@@ -70,7 +70,7 @@ def read(
     config = SharedExpertsConfig.from_fields(
         fields,
         max_position_embeddings=max_positions,
-        norm=norm_kind(fields, defaults.eps),
+        eps=defaults.eps,
         rope=rope,
         num_kv_heads=1,
         sliding_windows=no_windows(fields),

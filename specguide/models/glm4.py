@@ -14,7 +14,7 @@ from specguide.layers.feed_forward import FUSED, GatedMlp
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
 from specguide.models import dense
-from specguide.models.config import ModelConfig, norm_kind, size
+from specguide.models.config import ModelConfig, size
 from specguide.models.family import Family
 from specguide.models.windows import no_windows
 
@@ -33,7 +33,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
         fields,
         head_dim=128,
         max_position_embeddings=max_positions,
-        norm=norm_kind(fields, 1.5625e-07),
+        eps=1.5625e-07,
         rope=RopeConfig.from_hf(fields, max_positions, share=0.5, is_interleaved=True),
         qkv_bias=flag(fields, "attention_bias", True),
         sliding_windows=no_windows(fields),

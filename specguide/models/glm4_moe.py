@@ -8,7 +8,7 @@ from typing import Any
 
 from specguide.inputs.json_fields import flag
 from specguide.layers.rope import RopeConfig
-from specguide.models.config import norm_kind, size
+from specguide.models.config import size
 from specguide.models.family import Family
 from specguide.models.shared_experts import (
     SHARED_EXPERTS_FIELDS,
@@ -28,7 +28,7 @@ def read(fields: Mapping[str, Any]) -> SharedExpertsConfig:
     return SharedExpertsConfig.from_fields(
         fields,
         max_position_embeddings=max_positions,
-        norm=norm_kind(fields, 1e-5),
+        eps=1e-5,
         rope=RopeConfig.from_hf(fields, max_positions, share=0.5),
         qkv_bias=flag(fields, "attention_bias"),
         qk_norm=flag(fields, "use_qk_norm"),

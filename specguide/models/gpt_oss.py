@@ -61,6 +61,7 @@ def read(fields: Mapping[str, Any]) -> GptOssConfig:
         {"rope_theta": 150_000.0, **fields, **({} if has_rope else {"rope_parameters": _ROPE})},
         head_dim=64,
         max_position_embeddings=131_072,
+        eps=1e-5,
         intermediate_size=experts.rule.num_chosen * expert_size,
         sliding_windows=periodic_windows(fields, 2, 128),
         experts=experts,

@@ -45,6 +45,7 @@ def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
         fields,
         head_dim=128,
         max_position_embeddings=max_positions,
+        eps=1e-5,
         rope=replace(
             RopeConfig.from_hf(flat, max_positions),
             original_len=positive_int(rope, "original_max_position_embeddings"),

@@ -24,6 +24,7 @@ def read(fields: Mapping[str, Any]) -> ExpertsConfig:
     return ExpertsConfig.from_fields(
         {"rope_theta": 1e6, **fields},
         max_position_embeddings=131_072,
+        eps=1e-5,
         intermediate_size=experts.rule.num_chosen * expert_size,
         sliding_windows=optional_windows(fields),
         experts=experts,

@@ -11,7 +11,7 @@ from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig
-from specguide.models.config import attention_biases, norm_kind, size
+from specguide.models.config import attention_biases, size
 from specguide.models.dense import SandwichNorms, sandwich_layer
 from specguide.models.family import Family
 from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
@@ -47,7 +47,7 @@ def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> TwoRopesConfig:
     return TwoRopesConfig.from_fields(
         fields,
-        norm=norm_kind(fields, 1e-5),
+        eps=1e-5,
         qk_norm=True,
         is_qk_norm_whole=True,
         sliding_windows=windows,

@@ -9,7 +9,7 @@ from typing import Any
 
 from specguide.inputs.json_fields import flag
 from specguide.layers.experts import SeparateExperts
-from specguide.models.config import attention_biases, norm_kind, size
+from specguide.models.config import attention_biases, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.experts_config import ExpertsConfig, layer_of_experts
 from specguide.models.family import Family
@@ -32,7 +32,7 @@ def read(fields: Mapping[str, Any]) -> ExpertsConfig:
         fields,
         max_position_embeddings=4096,
         intermediate_size=experts.rule.num_chosen * expert_size,
-        norm=norm_kind(fields, 1e-5),
+        eps=1e-5,
         qk_norm=True,
         is_qk_norm_whole=True,
         sliding_windows=no_windows(fields),

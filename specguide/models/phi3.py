@@ -33,6 +33,7 @@ def read(fields: Mapping[str, Any]) -> Phi3Config:
     return Phi3Config.from_fields(
         fields,
         max_position_embeddings=max_positions,
+        eps=1e-5,
         rope=RopeConfig.from_hf(_with_longrope(fields), max_positions, share=1.0),
         sliding_windows=optional_windows(fields),
     )

@@ -43,7 +43,7 @@ class KindOfLayers:
 
 def read_ropes(
     fields: Mapping[str, Any], full: KindOfLayers, local: KindOfLayers, max_positions: int
-) -> dict[str, RopeConfig]:
+) -> dict[str, Any]:
     """`rope` and `local_rope`: stated in `rope_parameters` by kind (transformers 5), or flat
     (before). Raises CheckpointError.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from random_models import CASES, VOCAB_SIZE
 
 from specguide.errors import CheckpointError
 from specguide.models import ModelConfig, config_of, read_config
@@ -52,6 +53,15 @@ def test_defaults_are_those_of_transformers() -> None:
         False,
     )
     assert (qwen3.qk_norm, qwen3.head_dim, qwen2.qk_norm) == (True, 128, False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_missing_epsilon_is_that_of_transformers(name: str) -> None:
+    (config_class, model_class), settings = CASES[name]
+    sizes = {**BASE, "vocab_size": VOCAB_SIZE, "num_hidden_layers": 3, "num_key_value_heads": 2}
+    stated = config_class(**{**sizes, **settings}).to_dict()
+    stated["architectures"] = [model_class.__name__]
+    assert config_of(stated) == config_of({**stated, "rms_norm_eps": None})
 
 
 def test_windows_by_layer() -> None:
