@@ -54,22 +54,9 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
         return (gguf,)
     if (folder / INDEX_FILE).exists():
         shards = _shards(folder / INDEX_FILE)
-        missing = [name for name in shards if not is_file(folder / name)]
-        if missing:
-            raise CheckpointError(
-                f"{folder}: {INDEX_FILE} names files that are not in the folder: {_some(missing)}; "
-                "download them again"
-            )
-        outside = [
-            name
-            for name in shards
-            if not (folder / name).parent.resolve().is_relative_to(folder.resolve())
-        ]
-        if outside:
-            raise CheckpointError(
-                f"{folder}: {INDEX_FILE} names files outside the folder: {_some(outside)}"
-            )
-        return tuple(folder / name for name in shards)
+        if not _is_left_behind(folder, shards):
+            _check_shards(folder, shards)
+            return tuple(folder / name for name in shards)
     for name in (SINGLE_FILE, PICKLE_FILE) if pickle else (SINGLE_FILE,):
         if is_file(folder / name):
             return (folder / name,)
@@ -81,6 +68,31 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
         f"{folder}: has neither {SINGLE_FILE} nor {INDEX_FILE}"
         + ("; transformers' save_pretrained makes them from pickled files" if is_pickled else "")
     )
+
+
+def _is_left_behind(folder: Path, shards: list[str]) -> bool:
+    """Whether an index is of files that one file has replaced: where transformers saves a model
+    into a folder that holds shards, it removes these and leaves their index."""
+    return is_file(folder / SINGLE_FILE) and not any(is_file(folder / name) for name in shards)
+
+
+def _check_shards(folder: Path, shards: list[str]) -> None:
+    """Raise CheckpointError for files that are not in the folder."""
+    missing = [name for name in shards if not is_file(folder / name)]
+    if missing:
+        raise CheckpointError(
+            f"{folder}: {INDEX_FILE} names files that are not in the folder: {_some(missing)}; "
+            "download them again"
+        )
+    outside = [
+        name
+        for name in shards
+        if not (folder / name).parent.resolve().is_relative_to(folder.resolve())
+    ]
+    if outside:
+        raise CheckpointError(
+            f"{folder}: {INDEX_FILE} names files outside the folder: {_some(outside)}"
+        )
 
 
 def _shards(path: Path) -> list[str]:

@@ -196,6 +196,15 @@ def test_shards(folder: Path) -> None:
         Decoder.load(folder)
 
 
+def test_an_index_that_transformers_left_behind(folder: Path) -> None:
+    """It saved a model in one file where there were shards before."""
+    index = {"weight_map": {"norm.weight": "model-00001-of-00001.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert weight_files(folder) == (folder / "model.safetensors",)
+    (folder / "model-00001-of-00001.safetensors").touch()
+    assert weight_files(folder) == (folder / "model-00001-of-00001.safetensors",)
+
+
 def test_folders_without_weights(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: is not a folder"):
         Decoder.load(tmp_path / "nowhere")
