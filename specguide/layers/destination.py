@@ -58,8 +58,9 @@ class Destination:
 
 
 def finite(stored: Tensor) -> Tensor:
-    """A checkpoint's scales, unchanged. Raises CheckpointError if one is not finite, because every
-    product with it would not be finite either."""
+    """A checkpoint's scales, the same numbers. Raises CheckpointError if one is not finite, because
+    every product with it would not be finite either."""
+    stored = stored.float() if stored.dtype == torch.float8_e8m0fnu else stored
     if not bool(stored.isfinite().all()):
         raise CheckpointError(
             "must hold finite numbers, found inf or nan: the checkpoint is damaged, quantize or "

@@ -21,7 +21,7 @@ from specguide.models.stored_tensors import StoredTensor, open_weights, read
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 PICKLE_FILE = "pytorch_model.bin"
-FLOAT_TYPES = {"F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16"}
+FLOAT_TYPES = {"F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16", "F8_E8M0"}
 STORED_TYPES = {
     torch.int64: {"I64", "I32", "int64", "int32"},
     torch.int32: {"I32", "int32"},

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.models import read_ahead, stored_tensors
 from specguide.models.stored_tensors import open_weights
 from specguide.models.weights import check_weights, load_weights
@@ -35,6 +35,7 @@ def test_every_kind_of_tensor_arrives(
         "none": torch.empty(0, 4),
         "bfloat16": torch.randn(5, 7).bfloat16(),
         "float8": torch.randn(3, 9).to(torch.float8_e4m3fn),
+        "powers": torch.tensor([0.25, 1.0, 8.0]).to(torch.float8_e8m0fnu),
         "bytes": torch.arange(50, dtype=torch.uint8),
         "bool": torch.tensor([True, False]),
         "transposed": torch.randn(6, 4),
@@ -45,10 +46,14 @@ def test_every_kind_of_tensor_arrives(
     destinations = destinations_of(weights)
     destinations["transposed"] = Destination.of(torch.empty(4, 6).t())
     doubled = Destination(torch.empty(4, 4), (4, 4), lambda stored: stored.float() * 2)
-    load_weights((path,), {**destinations, "converted": doubled})
-    for name in weights.keys() - {"converted"}:
+    scales = Destination(torch.empty(3), (3,), finite)
+    others = {"converted": doubled, "powers": scales}
+    check_weights((path,), destinations | others)
+    load_weights((path,), destinations | others)
+    for name in weights.keys() - others.keys():
         assert torch.equal(destinations[name].tensor, weights[name]), name
     assert torch.equal(doubled.tensor, weights["converted"].float() * 2)
+    assert scales.tensor.tolist() == [0.25, 1.0, 8.0]
 
 
 class Beside:

@@ -136,7 +136,10 @@ FORMATS: dict[str, Format] = {
             "activation_scheme": "static",
             "dequantize": False,
             "modules_to_not_convert": ["lm_head", IGNORED],
+            "modules_to_convert": None,
             "weight_block_size": None,
+            "scale_fmt": "float",
+            "expert_dtype": "fp8",
         },
         _SCALAR,
         "weight_scale_inv",
@@ -147,6 +150,7 @@ FORMATS: dict[str, Format] = {
         {
             "quant_method": "fp8",
             "fmt": "e4m3",
+            "scale_fmt": "ue8m0",
             "activation_scheme": "dynamic",
             "weight_block_size": [128, 128],
             "modules_to_not_convert": [IGNORED],

@@ -31,14 +31,20 @@ _BLOCKS = (BLOCK, BLOCK)
 _STORED = {"tensor": Stored.TENSOR, "channel": Stored.CHANNEL}
 _FP8_FIELDS = {
     "quant_method",
-    "fmt",
     "activation_scheme",
     "weight_block_size",
     "modules_to_not_convert",
     "ignored_layers",
     "kv_cache_scheme",
-    "dequantize",
 }
+_FP8_VALUES: dict[str, tuple[Any, ...]] = {
+    "fmt": ("e4m3", "float8_e4m3fn"),
+    "dequantize": (False,),
+    "scale_fmt": ("float", "ue8m0"),
+    "expert_dtype": ("fp8",),
+}
+"""Fields of quant_method "fp8" that must have one of these values, besides null. Scales in "ue8m0"
+are powers of two. The inputs' own scales are not rounded to these, which is at least as exact."""
 _OF_TRANSFORMERS = {"weight_scale_inv": "weight_scale", "activation_scale": "input_scale"}
 _MODELOPT_ALGORITHMS: dict[str, Quantization] = {
     "FP8": Float8(Stored.TENSOR, has_static_inputs=True),
@@ -116,8 +122,8 @@ def read_fp8(stated: Mapping[str, Any]) -> Quantization:
 
 
 def _check_fields(stated: Mapping[str, Any]) -> None:
-    check_known(stated, _FP8_FIELDS)
-    for name, known in (("fmt", ("e4m3", "float8_e4m3fn")), ("dequantize", (False,))):
+    check_known(stated, _FP8_FIELDS | _FP8_VALUES.keys())
+    for name, known in _FP8_VALUES.items():
         if stated.get(name) not in (None, *known):
             raise CheckpointError(
                 f"'quantization_config': {name!r} {shown(stated[name])} is not supported"
