@@ -282,6 +282,31 @@ def test_experts_in_fp8_are_the_folder_of_their_numbers(
     assert expected.std() > 0.1
 
 
+def with_stacked_scales(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same as transformers 5 saves them: experts one by one, the scales of all in one."""
+    scales = "weight_scale_inv"
+    found = {name: it for name, it in weights.items() if ".experts." not in name}
+    found |= {name: it for name, it in weights.items() if name.endswith(".weight")}
+    for name in [name for name in weights if f".experts.0.w2.{scales}" in name]:
+        stem = name.removesuffix(f"0.w2.{scales}")
+        for stacked, maps in (("gate_up_proj", ("w1", "w3")), ("down_proj", ("w2",))):
+            found[f"{stem}{stacked}_scale_inv"] = torch.stack(
+                [
+                    torch.cat([weights[f"{stem}{expert}.{own}.{scales}"] for own in maps])
+                    for expert in range(3)
+                ]
+            )
+    return found
+
+
+def test_scales_that_are_stacked(tmp_path: Path) -> None:
+    stored, _ = save_in_fp8(tmp_path, "blocks", "mixtral")
+    config, weights = read(stored)
+    stacked = with_stacked_scales(weights)
+    assert stacked.keys() != weights.keys()
+    assert torch.equal(logits(write(tmp_path / "stacked", config, stacked)), logits(stored))
+
+
 def test_experts_of_which_no_sample_reached_any_are_refused(tmp_path: Path) -> None:
     stored, _ = save_in_fp8(tmp_path, "static", "mixtral", 0, 1, 2)
     message = (
