@@ -114,8 +114,8 @@ class EngineConfig:
     quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
                     scale for each row, and its inputs with a scale for each token; "int4": the
                     weights are rounded to integers of 4 bits, with a scale and a zero for each
-                    group of 128 columns. The output matrix stays as it is. Left out: the weights
-                    stay as the checkpoint has them
+                    group of 128 columns. The output matrix and the routers of experts stay as they
+                    are. Left out: the weights stay as the checkpoint has them
     lora_modules:   the LoRA adapters that requests may choose, each as NAME=FOLDER; the folder is
                     as PEFT saves it. All of them stay on the device, beside the target
     model_impl:     what runs the target: "native": a model family of specguide; "transformers":

@@ -25,13 +25,8 @@ from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.lora import NO_LORA, Lora
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
-from specguide.layers.quantization import scale_name
-from specguide.models.adapters import (
-    check_adapters,
-    is_of_adapter,
-    load_adapters,
-    read_lora,
-)
+from specguide.layers.quantization import scale_name, with_plain_routers
+from specguide.models.adapters import check_adapters, is_of_adapter, load_adapters, read_lora
 from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
 from specguide.models.layer_inputs import LayerInputs
@@ -39,7 +34,13 @@ from specguide.models.left_aside import is_left_aside
 from specguide.models.multimodal import text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.rope_tables import RopeTables, check_positions
-from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
+from specguide.models.weights import (
+    check_tied,
+    check_weights,
+    load_weights,
+    stored_names,
+    weight_files,
+)
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 
 
@@ -140,6 +141,8 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
+        names = map(text_name, stored_names(files))
+        config = replace(config, quantization=with_plain_routers(config.quantization, names))
         build = partial(cls, config, lora=read_lora(adapters))
         skeleton = build(device="meta", max_positions=1)
         destinations = skeleton.destinations()

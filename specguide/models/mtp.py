@@ -27,7 +27,7 @@ from specguide.layers.latent_attention import LatentAttention
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
-from specguide.layers.quantization import UNQUANTIZED, ProjectionInput
+from specguide.layers.quantization import UNQUANTIZED, ProjectionInput, with_plain_routers
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.left_aside import MTP_PREFIX
@@ -213,6 +213,7 @@ class MtpHead:
             layout = layout.stored_as(names)
         is_alone = all(name.startswith((MTP_PREFIX, layout.prefix)) for name in names)
         config = read_config(folder, quantization, strict=is_alone)
+        config = replace(config, quantization=with_plain_routers(config.quantization, names))
         with naming(folder):
             skeleton = cls(config, target.skeleton(target.config), layout)
         check_weights(files, skeleton.destinations(), ignored=layout.is_of_others)

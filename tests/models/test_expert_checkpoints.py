@@ -126,8 +126,7 @@ FP8 = {
             "format": "float-quantized",
             "ignore": [
                 "re:.*(attn|shared_experts?|shared_expert_gate).*",
-                "re:.*(mlp|moe).gate$",
-                r"re:.*(mlp\.(gate|up|down)_|router\.)proj$",
+                r"re:.*mlp\.(gate|up|down)_proj$",
                 "lm_head",
             ],
             "config_groups": {
@@ -280,6 +279,18 @@ def test_experts_in_fp8_are_the_folder_of_their_numbers(
     error = (found - expected).abs().mean()
     assert error < 0.02 * (unrounded - expected).abs().mean()
     assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize("quantization", ["fp8", "int4"])
+@pytest.mark.parametrize("mixture", ["qwen3-moe", "gemma4"])
+def test_routers_are_not_rounded(mixture: str, quantization: str, tmp_path: Path) -> None:
+    family, sizes = MIXTURES[mixture]
+    random_model(family, **sizes).save_pretrained(tmp_path)
+    found = Decoder.load(tmp_path, quantization=quantization).layers[0].destinations()
+    routers = [
+        it for name, it in found.items() if name.endswith((".gate.weight", "router.proj.weight"))
+    ]
+    assert [it.tensor.dtype for it in routers] == [torch.float32]
 
 
 def with_stacked_scales(weights: dict[str, Tensor]) -> dict[str, Tensor]:

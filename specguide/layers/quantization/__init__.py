@@ -10,6 +10,7 @@ from specguide.errors import CheckpointError
 from specguide.inputs.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
+from specguide.layers.quantization.by_name import with_plain_routers
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import BothForms, ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
@@ -85,4 +86,5 @@ __all__ = [
     "read_cache_scheme",
     "read_quantization",
     "scale_name",
+    "with_plain_routers",
 ]

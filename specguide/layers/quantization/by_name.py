@@ -4,6 +4,7 @@ checkpoint's configuration."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,11 +17,14 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
+_ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router", "router.proj")
 SMALL_MAPS = (
-    *("mlp.gate", "block_sparse_moe.gate", "mlp.router", "mlp.shared_expert_gate"),
+    *(*_ROUTERS, "mlp.shared_expert_gate"),
     *("linear_attn.in_proj_ba", "linear_attn.in_proj_b", "linear_attn.in_proj_a"),
 )
 """Names of experts' routers and of gates, which stay unquantized: there is little to save."""
+_PLAIN = {"weight", "bias", "e_score_correction_bias"}
+"""The tensors that a router may have where it is not quantized."""
 
 _PATTERN = re.compile(r"re(?:<(?P<within>[^>]*)>)?:(?P<source>.*)", re.DOTALL)
 """`re:` and a pattern; `re<…>:` for a text model inside a larger one, see `within`."""
@@ -129,6 +133,22 @@ def check_known(stated: Mapping[str, Any], known: Container[str]) -> None:
             raise CheckpointError(
                 f"'quantization_config': {shown(name)} {shown(value)} is not supported"
             )
+
+
+def with_plain_routers(quantization: Quantization, names: Iterable[str]) -> Quantization:
+    """The same, except that experts' routers are not quantized which the checkpoint stores without
+    scales. Its configuration lists them only where transformers had them as linear layers. names:
+    those of its tensors, as a checkpoint of the text model alone has them"""
+    if not isinstance(quantization, ByName):
+        return quantization
+    kinds = defaultdict[str, set[str]](set)
+    for name in names:
+        stem, _, kind = name.rpartition(".")
+        if stem.endswith(_ROUTERS):
+            kinds[stem].add(kind)
+    plain = {stem for stem, found in kinds.items() if "weight" in found and found <= _PLAIN}
+    ignored = replace(quantization.ignored, names=quantization.ignored.names | plain)
+    return replace(quantization, ignored=ignored)
 
 
 def module_names(stated: Mapping[str, Any], name: str) -> list[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specguide.kernels.int4 import pack_words
 from specguide.layers.destination import Destination
-from specguide.layers.quantization.by_name import ByName, ModuleList
+from specguide.layers.quantization.by_name import SMALL_MAPS, ByName, ModuleList
 from specguide.layers.quantization.int4 import Int4, Int4Weights
 
 _LARGEST, _MIDDLE = 15, 8
@@ -64,8 +64,11 @@ class RoundedInt4(Int4):
         return spanning(torch.tensor(self.shares, device=groups.device)[errors.argmin(0)])
 
 
-ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), ModuleList(frozenset({"lm_head"})))
-"""Rounds everything except the output matrix."""
+ONLINE = ByName(
+    ((None, RoundedInt4(128, has_zeros=True)),),
+    ModuleList(frozenset({"lm_head"}), parts=SMALL_MAPS),
+)
+"""Rounds everything except the output matrix and small maps."""
 
 SYMMETRIC = RoundedInt4(128, has_zeros=False, shares=(1.0, 0.95, 0.9, 0.85, 0.8))
 """A less exact rounding, whose products are faster."""
