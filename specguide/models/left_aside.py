@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from specguide.layers.quantization.by_name import SMALL_MAPS
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder
 
@@ -21,6 +22,7 @@ def is_left_aside(config: ModelConfig, name: str) -> bool:
         name.endswith("rotary_emb.inv_freq")
         or _is_of_mtp(name, config)
         or _is_of_shared_keys(name, config)
+        or _is_of_small_map(name)
         or (config.tie_word_embeddings and name == "lm_head.weight")
         or (config.has_encoders and is_of_encoder(name))
     )
@@ -33,6 +35,13 @@ def _is_of_shared_keys(name: str, config: ModelConfig) -> bool:
         return False
     layer = int(match[1])
     return layer < config.num_layers and config.key_source(layer) != layer
+
+
+def _is_of_small_map(name: str) -> bool:
+    """Whether it is a scale that transformers saves beside a small map, whose weight it has not
+    rounded."""
+    stem, _, kind = name.rpartition(".")
+    return kind == "weight_scale_inv" and stem.endswith(SMALL_MAPS)
 
 
 def _is_of_mtp(name: str, config: ModelConfig) -> bool:
