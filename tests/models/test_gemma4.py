@@ -13,6 +13,8 @@ from torch import Tensor
 
 from benchmarks.models.logits import logits_of
 from specguide import LLM, CacheConfig
+from specguide.config import EngineConfig
+from specguide.engine.setup.facts import resolved
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, read_config
 from specguide.models.cache_shape import cache_shape
@@ -65,4 +67,4 @@ def test_stages_are_refused(folder: Path) -> None:
     with pytest.raises(InvalidParams, match="leave pipeline_parallel_size out"):
         Decoder.load(folder, stage=Stage(0, 2))
     with pytest.raises(InvalidParams, match="keys of layer 2, which lies on another stage"):
-        cache_shape(read_config(folder), ONE_RANK, Stage(1, 2))
+        resolved(EngineConfig(folder, pipeline_parallel_size=2, device="cpu"))

@@ -13,7 +13,8 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.layers.quantization import CacheScheme
 from specguide.models import ModelConfig, MtpHead, read_config
-from specguide.parallel import Ranks, Stage
+from specguide.models.cache_shape import cache_shape
+from specguide.parallel import ONE_RANK, Ranks, Stage
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:
@@ -47,7 +48,9 @@ def _check_parts(config: EngineConfig, target: ModelConfig) -> None:
     """Raises InvalidParams where the target cannot be divided among so many ranks or stages, before
     their processes are started."""
     Ranks(size=config.tensor_parallel_size).share(target.num_heads, "attention heads")
-    Stage(num=config.pipeline_parallel_size).layers(target.num_layers)
+    num_stages = config.pipeline_parallel_size
+    for stage in (Stage(rank, num_stages) for rank in range(num_stages)):
+        cache_shape(target, ONE_RANK, stage)
 
 
 def _given(name: str | None) -> str | None:
