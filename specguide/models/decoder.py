@@ -141,8 +141,10 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        names = map(text_name, stored_names(files))
-        config = replace(config, quantization=with_plain_routers(config.quantization, names))
+        quantized = with_plain_routers(
+            config.quantization, lambda: map(text_name, stored_names(files))
+        )
+        config = replace(config, quantization=quantized)
         build = partial(cls, config, lora=read_lora(adapters))
         skeleton = build(device="meta", max_positions=1)
         destinations = skeleton.destinations()

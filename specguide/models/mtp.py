@@ -213,7 +213,9 @@ class MtpHead:
             layout = layout.stored_as(names)
         is_alone = all(name.startswith((MTP_PREFIX, layout.prefix)) for name in names)
         config = read_config(folder, quantization, strict=is_alone)
-        config = replace(config, quantization=with_plain_routers(config.quantization, names))
+        config = replace(
+            config, quantization=with_plain_routers(config.quantization, lambda: names)
+        )
         with naming(folder):
             skeleton = cls(config, target.skeleton(target.config), layout)
         check_weights(files, skeleton.destinations(), ignored=layout.is_of_others)

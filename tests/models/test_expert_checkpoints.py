@@ -312,11 +312,13 @@ def with_stacked_scales(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def test_scales_that_are_stacked(tmp_path: Path) -> None:
     stored, _ = save_in_fp8(tmp_path, "blocks", "mixtral")
-    config, weights = read(stored)
+    config, weights = config_in(stored), weights_in(stored)
     stacked = with_stacked_scales(weights)
     assert stacked.keys() != weights.keys()
     stacked["model.layers.0.block_sparse_moe.gate.weight_scale_inv"] = torch.ones(1, 1)
-    assert torch.equal(logits(write(tmp_path / "stacked", config, stacked)), logits(stored))
+    assert torch.equal(
+        logits(save_checkpoint(tmp_path / "stacked", config, stacked)), logits(stored)
+    )
 
 
 def test_experts_of_which_no_sample_reached_any_are_refused(tmp_path: Path) -> None:

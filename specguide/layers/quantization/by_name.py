@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -135,14 +135,16 @@ def check_known(stated: Mapping[str, Any], known: Container[str]) -> None:
             )
 
 
-def with_plain_routers(quantization: Quantization, names: Iterable[str]) -> Quantization:
+def with_plain_routers(
+    quantization: Quantization, names: Callable[[], Iterable[str]]
+) -> Quantization:
     """The same, except that experts' routers are not quantized which the checkpoint stores without
     scales. Its configuration lists them only where transformers had them as linear layers. names:
-    those of its tensors, as a checkpoint of the text model alone has them"""
+    gives those of its tensors, as a checkpoint of the text model alone has them"""
     if not isinstance(quantization, ByName):
         return quantization
     kinds = defaultdict[str, set[str]](set)
-    for name in names:
+    for name in names():
         stem, _, kind = name.rpartition(".")
         if stem.endswith(_ROUTERS):
             kinds[stem].add(kind)
