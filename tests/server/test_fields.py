@@ -173,6 +173,17 @@ def test_what_is_taken(http, path, given):
         (COMPLETIONS, {"top_logprobs": 2}, "top_logprobs"),
         (COMPLETIONS, {"stop_sequences": ["x"]}, "stop_sequences"),
         (CHAT, {"guided_decoding": {"regex": "a"}}, "guided_decoding"),
+        (
+            CHAT,
+            {"response_format": {"type": "json_object", "json_schema": {"schema": {}}}},
+            "response_format.json_schema",
+        ),
+        (
+            COMPLETIONS,
+            {"response_format": {"type": "regex", "regex": "a", "schema": {"type": "object"}}},
+            "response_format.schema",
+        ),
+        (RESPONSES, {"text": {"format": {"type": "text", "schema": {}}}}, "text.format.schema"),
         (CHAT, {"system": "Be brief."}, "system"),
         (CHAT, {"output_config": {"format": {"type": "json_schema"}}}, "output_config"),
         (RESPONSES, {"logprobs": True}, "logprobs"),

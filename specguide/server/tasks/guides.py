@@ -11,6 +11,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guide.structural_tags import tag_of
 from specguide.guided.limits import encoded
+from specguide.server.bodies.base_body import Body
 from specguide.server.bodies.requests import TextFormat
 from specguide.server.bodies.shared_fields import NamedSchema, ResponseFormat, SamplingFields
 from specguide.server.config import ServerConfig
@@ -58,8 +59,40 @@ def guide_of(
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
     """The guide of `response_format`. Raises InvalidParams where a field is missing that its type
-    needs."""
-    if one is None or one.type == "text":
+    needs, and for a field of another type."""
+    if one is None:
+        return None
+    guide = _guide_of_format(one, rules)
+    _check_fields(one, "response_format", _TYPES_OF_FIELDS)
+    return guide
+
+
+_TYPES_OF_FIELDS = {
+    "schema": ("json_object",),
+    "json_schema": ("json_schema",),
+    **dict.fromkeys(("regex", "pattern"), ("regex",)),
+    "grammar": ("grammar",),
+    **dict.fromkeys(("format", "structures", "triggers", "at_least_one"), ("structural_tag",)),
+}
+"""The types of a `response_format` that read each of its fields."""
+
+
+def _check_fields(one: Body, place: str, types: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises InvalidParams for a field that is not of the type which is asked for: it would be
+    taken and change nothing."""
+    asked: Any = one
+    for name, kinds in types.items():
+        value = getattr(one, "schema_" if name == "schema" else name)
+        if value is not None and asked.type not in kinds:
+            raise InvalidParams(
+                f"{place} of type {asked.type} does not read {name}, which is for the type "
+                f"{' or '.join(kinds)}: give that type, or leave {name} out",
+                param=f"{place}.{name}",
+            )
+
+
+def _guide_of_format(one: ResponseFormat, rules: SchemaRules) -> Guide | None:
+    if one.type == "text":
         return None
     if one.type == "json_object":
         return _any_object("response_format.schema", one.schema_)
@@ -87,8 +120,11 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
 
 
 def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | None:
-    """The guide of the `text.format` of responses."""
-    if one is None or one.type == "text":
+    """The guide of the `text.format` of responses. Raises InvalidParams for a schema of a text."""
+    if one is None:
+        return None
+    _check_fields(one, "text.format", {"schema": ("json_object", "json_schema")})
+    if one.type == "text":
         return None
     if one.type == "json_object":
         return _any_object("text.format.schema", one.schema_)
