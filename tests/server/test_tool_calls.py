@@ -478,6 +478,16 @@ def test_a_message_that_is_cut():
             "must be called parameters",
             "tools[0].function.inputSchema",
         ),
+        (
+            {"type": "function", "function": {"name": "a", "schema": {"type": "object"}}},
+            "must be called parameters",
+            "tools[0].function.schema",
+        ),
+        (
+            {"type": "function", "function": {"name": "a"}, "parameters": {"type": "object"}},
+            "must be within the inner function",
+            "tools[0].parameters",
+        ),
     ],
 )
 def test_tools_that_are_refused(definition, words, param):

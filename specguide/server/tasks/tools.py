@@ -60,13 +60,23 @@ def tool_of(
 def _check_names(function: Mapping[str, Any], param: str) -> None:
     """Check a function without parameters. Raises InvalidParams where it has them under another
     name."""
-    for other in ("input_schema", "inputSchema"):
+    for other in ("input_schema", "inputSchema", "schema"):
         if function.get(other) is not None:
             raise InvalidParams(
                 f"the schema of function {function['name']!r} must be called parameters, found "
                 f"{other}",
                 param=f"{param}.{other}",
             )
+
+
+def _check_beside(definition: Mapping[str, Any], place: str) -> None:
+    """Check a tool whose inner function has no parameters. Raises InvalidParams where they are
+    beside it."""
+    if definition.get("parameters") is not None:
+        raise InvalidParams(
+            "the parameters of a function must be within the inner function: move them there",
+            param=f"{place}.parameters",
+        )
 
 
 def function_of(definition: Mapping[str, Any], param: str = "tools") -> Any:
@@ -105,6 +115,8 @@ def tools_of(
                 'without an inner "function"',
                 param=place,
             )
+        if definition.get("function") is not None and function.get("parameters") is None:
+            _check_beside(definition, place)
         schema_param = "format" if kind == CUSTOM else named.parameters
         tool = tool_of(function, param, f"{param}.{schema_param}", schemas)
         add_tool(tools, tool, f"{param}.name")
