@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from specguide.config.resolved import ResolvedConfig
-from specguide.layers.destination import HasDestinations
 from specguide.layers.linear_attention import LinearAttention
 from specguide.layers.lora import NO_LORA, Lora
 from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
@@ -170,7 +169,7 @@ class RandomModels:
         total = _num_bytes(self.target, expert_share)
         if num_drafts:
             drafter = self.drafters[method]
-            once = _bytes_in(drafter.fusion.fc) if isinstance(drafter, Eagle3Head) else 0
+            once = drafter.fusion.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
             total += once + num_drafts * (_num_bytes(drafter) - once)
         return total
 
@@ -244,12 +243,7 @@ def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )
-    return weights + _bytes_in(model.lm_head.weights)
-
-
-def _bytes_in(part: HasDestinations) -> int:
-    """Bytes of the weights of a part of a model."""
-    return sum(it.tensor.nbytes for it in part.destinations().values())
+    return weights + model.lm_head.num_bytes
 
 
 def _kv_bytes(model: DraftModel) -> int:

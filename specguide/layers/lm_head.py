@@ -166,3 +166,8 @@ class LmHead:
         if self._stored is not None:
             return self._stored
         return {f"{self.name}.{tensor}": it for tensor, it in self.weights.destinations().items()}
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the matrix, bytes."""
+        return sum(it.tensor.nbytes for it in self.weights.destinations().values())

@@ -134,6 +134,11 @@ class Projection:
         every = (_destinations(name, weights) for name, weights in self.maps.items())
         return {name: destination for its in every for name, destination in its.items()}
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the weights, bytes."""
+        return sum(it.tensor.nbytes for it in self.destinations().values())
+
 
 def _of_maps(sections: Sequence[Section], sizes: Iterable[int]) -> list[list[Section]]:
     """The sections of each map, which has as many output features as they have together."""
