@@ -172,12 +172,14 @@ FORMATS: dict[str, Format] = {
 }
 
 
-_KEPT = r".*(mlp\.gate|moe\.gate|linear_attn.*|shared_expert_gate)$"
-_ROUTERS = {
-    "awq": {"modules_to_not_convert": ["mlp.gate", "moe.gate", "linear_attn", "expert_gate"]},
+_KEPT = r".*(linear_attn.*|shared_expert_gate)$"
+_KEPT_MAPS = {
+    "awq": {"modules_to_not_convert": ["linear_attn", "expert_gate"]},
     "gptq": {"dynamic": {f"-:{_KEPT}": {}}},
     "compressed-tensors": {"ignore": ["lm_head", f"re:{_KEPT}"]},
 }
+"""What stays as it is. The routers do too: where a configuration says nothing of them, the names of
+their tensors do."""
 _FOUR = {"n_routed_experts": 4, "moe_intermediate_size": 96, "first_k_dense_replace": 0}
 _BESIDE_LINEAR = {
     **LINEAR_SETTINGS,
@@ -209,7 +211,7 @@ MIXTURES: dict[str, tuple[Any, dict[str, Any]]] = {
 def save_mixture(folder: Path, name: str, num_chosen: int = 2, mixture: str = "qwen3-moe") -> None:
     """A mixture of 4 experts in a format; its routers and linear attention stay as they are."""
     form = FORMATS[name]
-    config = form.config | _ROUTERS[form.config["quant_method"]]
+    config = form.config | _KEPT_MAPS[form.config["quant_method"]]
     (config_class, model_class), sizes = MIXTURES[mixture]
     torch.manual_seed(1)
     model = model_class(config_class(**{**SETTINGS, **sizes, "num_experts_per_tok": num_chosen}))
