@@ -68,7 +68,7 @@ def read(
     )
     latent = _latent_shape(fields, defaults, rope)
     config = SharedExpertsConfig.from_fields(
-        fields,
+        {**fields, "head_dim": latent.rope_dim},  # the stated one has no part in the attention
         max_position_embeddings=max_positions,
         eps=defaults.eps,
         rope=rope,

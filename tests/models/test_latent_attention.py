@@ -90,6 +90,12 @@ def test_what_is_refused_is_named(settings: dict[str, Any], message: str) -> Non
         config_of({**V3, **settings}, strict=True)
 
 
+def test_an_odd_share_of_the_hidden_size() -> None:
+    config = config_of(V3 | {"hidden_size": 7296, "head_dim": None})
+    assert (config.num_heads, config.head_dim) == (128, 576)
+    assert config_of(V3 | {"head_dim": 55}).head_dim == 576
+
+
 @pytest.mark.parametrize("has_scale", [False, True])
 def test_an_mtp_head_s_input_is_quantized_if_its_tensors_say_so(has_scale: bool) -> None:
     """DeepSeek-V3's is not, and its configuration does not say it."""
