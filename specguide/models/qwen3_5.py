@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from specguide.errors import CheckpointError
@@ -149,6 +150,7 @@ def _with_experts(
     num_experts: int,
     num_chosen: int,
     own_fields: tuple[str, ...] = (),
+    own_neutral: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
     *,
     is_by_key_head: bool = False,
 ) -> Family[LinearExpertsConfig]:
@@ -164,12 +166,19 @@ def _with_experts(
         reader,
         build_layer,
         fields=fields,
-        neutral={**_NEUTRAL, "mlp_only_layers": (None, []), "decoder_sparse_step": (None, 1)},
+        neutral={
+            **_NEUTRAL,
+            **own_neutral,
+            "mlp_only_layers": (None, []),
+            "decoder_sparse_step": (None, 1),
+        },
     )
 
 
 QWEN3_5 = Family(("Qwen3_5ForCausalLM",), read, dense.build_layer, fields=_FIELDS, neutral=_NEUTRAL)
-QWEN3_5_MOE = _with_experts("Qwen3_5MoeForCausalLM", 256, 8)
+QWEN3_5_MOE = _with_experts(
+    "Qwen3_5MoeForCausalLM", 256, 8, own_neutral={"norm_topk_prob": (None, True)}
+)
 QWEN3_NEXT = _with_experts(
     "Qwen3NextForCausalLM", 512, 10, ("norm_topk_prob",), is_by_key_head=True
 )

@@ -29,6 +29,15 @@ def test_published_models_are_read_without_a_word(name: str) -> None:
         assert config_of(PUBLISHED[name]).num_layers == PUBLISHED[name]["num_hidden_layers"]
 
 
+def test_weights_of_experts_that_are_not_normalised_are_refused_where_transformers_has_none() -> (
+    None
+):
+    stated = PUBLISHED["Qwen3.5-MoE"]
+    assert config_of(stated | {"norm_topk_prob": True}) == config_of(stated)
+    with pytest.raises(CheckpointError, match="'norm_topk_prob' False is not supported"):
+        config_of(stated | {"norm_topk_prob": False})
+
+
 @pytest.mark.parametrize("name", PUBLISHED_HEADS)
 def test_published_heads_are_read_without_a_word(name: str) -> None:
     with warnings.catch_warnings():
