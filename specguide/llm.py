@@ -13,6 +13,7 @@ from specguide.config.adapters import lora_texts
 from specguide.config.keywords import cache_config, check_call
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.requests.prompts import (
+    Prompt,
     check_variables,
     conversation_ids,
     conversation_list,
@@ -159,13 +160,14 @@ class LLM:
 
     def generate(
         self,
-        prompts: str | Sequence[int] | Iterable[str | Sequence[int]] | None = None,
+        prompts: Prompt | Iterable[Prompt] | None = None,
         params: SamplingParams | Iterable[SamplingParams] | None = None,
         **others: Any,
     ) -> list[RequestOutput]:
         """Continue one prompt or several. Returns an output for each, in the same order.
 
-        prompts: a text, a list of token ids, or an iterable of these
+        prompts: a text, a list of token ids, one of them in a dict (`{"prompt": text}`,
+                 `{"prompt_token_ids": ids}`), or an iterable of these
         params:  one for all prompts, or one for each; None: `SamplingParams()`
         others:  parameters of vLLM's call, accepted where they change nothing, such as `use_tqdm`
 

@@ -22,6 +22,7 @@ from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import DraftCounts, Observer, StepTimes
 from specguide.engine.requests.admission import Admission
 from specguide.engine.requests.failures import in_words
+from specguide.engine.requests.prompts import Prompt
 from specguide.engine.requests.requests import Requests
 from specguide.engine.setup.facts import resolved
 from specguide.engine.setup.target_folder import load_tokenizer
@@ -112,9 +113,8 @@ class Engine:
         """The size of the KV cache; `str` of it is a sentence."""
         return self._executor.capabilities.cache_size
 
-    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
-        """Token ids of a prompt that is given as text or ids. From any thread. Raises
-        InvalidParams."""
+    def prompt_ids(self, prompt: Prompt) -> tuple[int, ...]:
+        """Token ids of a prompt. From any thread. Raises InvalidParams."""
         return self._admission.prompt_ids(prompt)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:

@@ -21,18 +21,29 @@ from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.errors import CheckpointError, EngineClosed, EngineError, InvalidGuide, InvalidParams
 
 SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
-DICT = 'found dict; give the value of its "prompt"'
 
 
-@pytest.mark.parametrize("prompts", [None, 5, b"ab", {"prompt": "ab"}], ids=str)
+@pytest.mark.parametrize("prompts", [None, 5, b"ab"], ids=str)
 def test_what_is_no_prompt_is_refused(llm, prompts):
     with pytest.raises(InvalidParams, match="a prompt must be a text or a list of token ids"):
         llm.generate(prompts, SHORT)
 
 
-def test_a_dict_among_prompts_is_its_own_error(llm):
-    refused, served = llm.generate([{"prompt_token_ids": [1]}, "ab"], SHORT)
-    assert DICT in str(refused.error) and served.error is None
+def test_a_prompt_may_be_in_a_dict(llm):
+    expected = [out.token_ids for out in llm.generate(["ab", [3, 4]], SHORT)]
+    both = {"prompt": "not read", "prompt_token_ids": [3, 4]}
+    found = llm.generate([{"prompt": "ab", "prompt_token_ids": None}, both], SHORT)
+    assert [out.token_ids for out in found] == expected
+    assert llm.generate({"prompt": "ab"}, SHORT)[0].token_ids == expected[0]
+
+
+def test_another_dict_among_prompts_is_its_own_error(llm):
+    dicts = [{}, {"text": "ab"}, {"prompt": "ab", "multi_modal_data": {}}, {"prompt": {}}]
+    *refused, served = llm.generate([*dicts, "ab"], SHORT)
+    assert served.error is None
+    assert "no field but 'prompt_token_ids' and 'prompt'" in str(refused[2].error)
+    for out in refused[0], refused[1], refused[3]:
+        assert "a text or a list of token ids, found dict" in str(out.error)
     message = {"role": "user", "content": "ab"}
     for given in (message, [message]):
         (refused,) = llm.generate([given], SHORT)

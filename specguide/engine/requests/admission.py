@@ -15,7 +15,7 @@ from specguide.config.adapters import check_adapter
 from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.engine.executors import Capabilities
-from specguide.engine.requests.prompts import prompt_ids
+from specguide.engine.requests.prompts import Prompt, prompt_ids
 from specguide.errors import (
     EngineError,
     InvalidParams,
@@ -102,7 +102,7 @@ class Admission:
         """Whether `take_compiled` would return any."""
         return any(future.done() for future in self._compiling)
 
-    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
+    def prompt_ids(self, prompt: Prompt) -> tuple[int, ...]:
         """See Engine.prompt_ids."""
         return prompt_ids(prompt, self._tokenizer, self._capabilities.vocab_size)
 

@@ -12,13 +12,19 @@ from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 from specguide.tokenizer.contents import plain_messages
 
+Prompt = str | Sequence[int] | Mapping[str, Any]
+"""A text, token ids, or one of them in a dict as vLLM has it: `{"prompt": text}`,
+`{"prompt_token_ids": ids}`; the ids count where both are there."""
+
+_IN_DICT = ("prompt_token_ids", "prompt")
+
 
 def prompt_list(prompts: Any) -> list[Any]:
     """One prompt, or several, as a list; each may still be wrong. Raises InvalidParams for what is
     neither. Token ids alone are one prompt."""
-    if isinstance(prompts, str):
+    if isinstance(prompts, (str, Mapping)):
         return [prompts]
-    if not isinstance(prompts, Iterable) or isinstance(prompts, (Mapping, bytes, bytearray)):
+    if not isinstance(prompts, Iterable) or isinstance(prompts, (bytes, bytearray)):
         raise _no_prompt(prompts)
     listed = list(prompts)
     return [listed] if listed and all(is_int(as_int(one)) for one in listed) else listed
@@ -105,10 +111,10 @@ class PromptReader(Protocol):
 
     tokenizer: Tokenizer
 
-    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]: ...
+    def prompt_ids(self, prompt: Prompt) -> tuple[int, ...]: ...
 
 
-def ids_or_error(engine: PromptReader, prompt: str | Sequence[int]) -> tuple[int, ...] | UserError:
+def ids_or_error(engine: PromptReader, prompt: Prompt) -> tuple[int, ...] | UserError:
     """A prompt's token ids, or what is wrong with it."""
     try:
         return engine.prompt_ids(prompt)
@@ -147,14 +153,14 @@ def conversation_ids(
         return error
 
 
-def prompt_ids(
-    prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: int
-) -> tuple[int, ...]:
+def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> tuple[int, ...]:
     """The token ids of a prompt, as a tuple that all its samples share. From any thread. Raises
     InvalidParams.
 
     vocab_size: width of the target's logits
     """
+    if isinstance(prompt, Mapping):
+        prompt = _in_dict(prompt)
     if isinstance(prompt, str):
         prompt = tokenizer.encode(prompt) if prompt else []
     if isinstance(prompt, (Mapping, bytes, bytearray)):
@@ -179,12 +185,25 @@ def prompt_ids(
     return tuple(ids)
 
 
+def _in_dict(prompt: Mapping[str, Any]) -> Any:
+    """What a dict has of a Prompt. Raises InvalidParams where it has nothing, or other fields."""
+    stated = {name: value for name, value in prompt.items() if value is not None}
+    if "role" in stated or not stated.keys() & set(_IN_DICT):
+        raise _no_prompt(prompt)
+    if unknown := stated.keys() - set(_IN_DICT):
+        raise InvalidParams(
+            f"a prompt in a dict has no field but {' and '.join(map(repr, _IN_DICT))}, found "
+            f"{sorted(map(str, unknown))[0]!r}: leave it out",
+            param="prompt",
+        )
+    return next(stated[name] for name in _IN_DICT if name in stated)
+
+
 def _no_prompt(found: Any) -> InvalidParams:
     what = type(found).__name__
     if isinstance(found, Mapping):
         is_message = "role" in found
-        part = 'the value of its "prompt" or "prompt_token_ids" alone'
-        what += "; a conversation is for chat(messages)" if is_message else f"; give {part}"
+        what += "; a conversation is for chat(messages)" if is_message else ""
     return InvalidParams(
         f"a prompt must be a text or a list of token ids, found {what}", param="prompt"
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from specguide.config.keywords import check_stream
 from specguide.engine.engine import Engine
-from specguide.engine.requests.prompts import params_list
+from specguide.engine.requests.prompts import Prompt, params_list
 from specguide.engine.serving.loop import EngineLoop
 from specguide.engine.serving.served import (
     CloseReport,
@@ -130,7 +130,7 @@ class AsyncEngine:
 
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *ids: Any,
         priority: int = 0,

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import count
 
 from specguide.config import GuideConfig
-from specguide.engine.requests.prompts import prompt_ids
+from specguide.engine.requests.prompts import Prompt, prompt_ids
 from specguide.engine.serving import wire
 from specguide.engine.serving.control import CoreFacts
 from specguide.engine.serving.core_link import CoreLink
@@ -120,7 +120,7 @@ class RemoteEngine:
 
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         priority: int = 0,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from specguide.config.resolved import ResolvedConfig
+from specguide.engine.requests.prompts import Prompt
 from specguide.engine.serving.stream import RequestStream
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams, QueueFull
@@ -74,7 +75,7 @@ class ServedEngine(Protocol):
 
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         priority: int = 0,
