@@ -102,8 +102,8 @@ class MixedCase:
         """A prefill of a prompt without its last token."""
         chunk = self._chunk(slot, self._prompt_len - 1)
         batch = replace(self._batch([slot]), chunks=(chunk,), entries=(_entry(slot),))
-        rows = [self._saved[slot]] if slot in self._saved else []
-        return replace(batch, saved=tuple(StateCopy(slot, row) for row in rows))
+        saved = (StateCopy(slot, self._saved[slot]),) if slot in self._saved else ()
+        return replace(batch, saved=saved)
 
     def _batches(self, size: Size, num_iterations: int) -> Iterator[Batch]:
         batch = replace(

@@ -15,7 +15,7 @@ _MODEL = ("model", "model-tag", "model_tag")
 
 def with_file(args: list[str], take_many: Collection[str]) -> list[str]:
     """The arguments, with the options of each `--config FILE` in front: of an option that comes
-    twice the later one counts. Raises InvalidParams for a file that cannot be read.
+    twice the later one counts. Raises InvalidParams for a file that is missing or cannot be read.
 
     take_many: options that all values follow, where a file has a list; other options are repeated
     """
@@ -27,7 +27,10 @@ def with_file(args: list[str], take_many: Collection[str]) -> list[str]:
         if written != OPTION:
             rest.append(arg)
             continue
-        in_file += _arguments(value if has_value else next(left, ""), take_many)
+        file = value if has_value else next(left, "")
+        if not file:
+            raise InvalidParams(f"{OPTION} needs a file: {OPTION} FILE", param="config")
+        in_file += _arguments(file, take_many)
     return in_file + rest
 
 

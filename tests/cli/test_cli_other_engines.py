@@ -13,8 +13,10 @@ import pytest
 import typer
 
 from specguide.cli import app, main
+from specguide.cli.options_file import with_file
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.whole_numbers import whole_number
+from specguide.errors import InvalidParams
 from specguide.other_engines import OTHER_BENCH_OPTIONS, OTHER_OPTIONS
 from specguide.server.processes import supervisor
 
@@ -226,6 +228,12 @@ def test_a_file_of_other_options_is_refused(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [["--config"], ["--config="]])
+def test_a_file_that_is_not_named_is_asked_for(args: list[str]) -> None:
+    with pytest.raises(InvalidParams, match="--config needs a file"):
+        with_file(["--port", "6", *args], ())
 
 
 def test_keys_are_many_and_flags_may_be_denied(

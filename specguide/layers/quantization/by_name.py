@@ -17,12 +17,13 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
+_NEVER_ROUNDED = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
+_ROUTERS = (*_NEVER_ROUNDED, "router.proj")
 SMALL_MAPS = (
-    *("mlp.gate", "block_sparse_moe.gate", "mlp.router", "mlp.shared_expert_gate"),
+    *(*_NEVER_ROUNDED, "mlp.shared_expert_gate"),
     *("linear_attn.in_proj_ba", "linear_attn.in_proj_b", "linear_attn.in_proj_a"),
 )
 """Names of experts' routers and of gates, which stay unquantized: there is little to save."""
-_ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router", "router.proj")
 _PLAIN = {"weight", "bias", "e_score_correction_bias"}
 """The tensors that a router may have where it is not quantized."""
 
