@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypedDict
 
 from specguide.errors import SpecguideError
+from specguide.images import PromptIds, PromptImage
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int
 from specguide.other_engines import OTHER_OUTPUT_ATTRIBUTES, missing
@@ -50,6 +51,7 @@ class RequestDetails(TypedDict, total=False):
 class RequestSpec:
     """What was asked, immutable. RequestDetails describes the fields that are not named here.
 
+    prompt_ids: its tokens; PromptIds where there are images among them
     seed:      seed of its random numbers, in [0, 2^63)
     first_scored: index of the first prompt token whose log-probability is returned, ≥ 1; earlier
                   tokens are not scored, so that their keys may come from the prefix cache
@@ -69,6 +71,11 @@ class RequestSpec:
     first_scored: int = 1
     score_temperature: float = 1.0
     adapter: int = 0
+
+    @property
+    def images(self) -> tuple[PromptImage, ...]:
+        """The images in its prompt, in order."""
+        return self.prompt_ids.images if isinstance(self.prompt_ids, PromptIds) else ()
 
     @property
     def has_guided_drafts(self) -> bool:

@@ -31,6 +31,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "params",
         "drafts",
         "config",
+        "images",
         "request_records",
         "request",
         "piggyback",

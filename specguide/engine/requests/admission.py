@@ -32,6 +32,7 @@ from specguide.guided.grammar_stream.no_grammar import NoCompiler
 from specguide.guided.reading import SpanReader
 from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.guided.wrappers.reasoning import ReasoningSections
+from specguide.images import PromptIds
 from specguide.params import SamplingParams
 from specguide.request import NoText, Request, RequestDetails, RequestSpec, TextOfTokens
 from specguide.request_records import RequestMetrics
@@ -116,9 +117,8 @@ class Admission:
         details = {"arrival_s": time.perf_counter(), **details}
         seed = _seed(params.seed, details.get("sample", 0))
         adapter = self._adapters.get(params.lora or "", 0)
-        spec = RequestSpec(
-            self.next_id(), tuple(prompt_ids), params, seed, adapter=adapter, **details
-        )
+        ids = prompt_ids if isinstance(prompt_ids, PromptIds) else tuple(prompt_ids)
+        spec = RequestSpec(self.next_id(), ids, params, seed, adapter=adapter, **details)
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
         return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 
