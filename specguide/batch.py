@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.drafts.layout import DraftLayout, IterationLayouts
 from specguide.errors import RequestError
+from specguide.images import PreparedImage
 from specguide.params.rules import LEAST_TOP_P
 from specguide.request import RequestSpec
 
@@ -57,12 +58,15 @@ class GuideSnapshot:
 class Chunk:
     """The part of a request that one prefill iteration computes: the keys of some of its tokens.
 
-    token_ids:   the tokens
+    token_ids:   the tokens; -1 - row for one that is a vector of an image, which that row of the
+                 device's memory holds
     start:       position of the first token
     next_id:     the token after the last one; None: it does not exist yet, and this pass chooses it
     starts_walk: the request's grammar walk starts with this iteration
     scored_ids:  prompt tokens to score: entry i is the token that follows token_ids[i]
     score_temperature: the logits behind these scores are divided by it
+    axes:        positions in time, height and width by which each token is rotated, see
+                 RotaryPositions; None: those of the sequence
     """
 
     token_ids: Sequence[int]
@@ -71,6 +75,7 @@ class Chunk:
     starts_walk: bool = True
     scored_ids: Sequence[int] = ()
     score_temperature: float = 1.0
+    axes: tuple[Sequence[int], Sequence[int], Sequence[int]] | None = None
 
     @property
     def end(self) -> int:
@@ -147,6 +152,7 @@ class SlotEntry:
     layout:        the drafts that it takes; None: all
     guided_drafts: its drafts are chosen among the tokens that its grammar allows
     adapter:       its LoRA adapter, 1 … N; 0: none
+    position_shift: what is added to the positions by which tokens behind its prompt are rotated
     """
 
     max_len: int
@@ -156,6 +162,7 @@ class SlotEntry:
     layout: DraftLayout | None = None
     guided_drafts: bool = True
     adapter: int = 0
+    position_shift: int = 0
 
 
 class Start(NamedTuple):
@@ -208,6 +215,14 @@ class StateCopy(NamedTuple):
     target: int
 
 
+class ImageToEncode(NamedTuple):
+    """An image whose vectors go into these rows of the device's memory, one for each of its
+    `places`."""
+
+    rows: tuple[int, ...]
+    image: PreparedImage
+
+
 @dataclass(frozen=True)
 class Batch:
     """The host's frozen plan of one iteration. All requests prefill, or all decode; a decode batch
@@ -227,6 +242,7 @@ class Batch:
     piggyback:    the chunks of prompts that a decode batch carries
     restored:     copies of states before it runs
     saved:        copies of states behind it
+    images:       images to encode before it runs
     """
 
     request_ids: tuple[int, ...]
@@ -242,6 +258,7 @@ class Batch:
     piggyback: Piggyback = NO_PIGGYBACK
     restored: tuple[StateCopy, ...] = ()
     saved: tuple[StateCopy, ...] = ()
+    images: tuple[ImageToEncode, ...] = ()
 
     @property
     def first_rows(self) -> frozenset[int]:

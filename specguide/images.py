@@ -47,3 +47,41 @@ class PromptIds(tuple[int, ...]):
         made = super().__new__(cls, token_ids)
         made.images = images
         return made
+
+
+class RotaryPositions(NamedTuple):
+    """The positions by which a prompt's queries and keys are rotated.
+
+    axes:  for each token, its position in time, height and width, which differ in images alone:
+           int64 [3, T]
+    shift: what is added to the position of each later token
+    """
+
+    axes: np.ndarray
+    shift: int
+
+    @classmethod
+    def of(cls, token_ids: PromptIds) -> RotaryPositions:
+        """The positions of a prompt (Wang et al. 2024, "Qwen2-VL", arXiv 2409.12191, section 2.1):
+        an image counts as many as it has rows or columns of vectors, whichever are more."""
+        axes = np.broadcast_to(np.arange(len(token_ids), dtype=np.int64), (3, len(token_ids)))
+        axes = axes.copy()
+        shift = 0
+        for start, image in token_ids.images:
+            if image.grid is None or not image.places:
+                continue
+            first, last = (start + image.places[place] for place in (0, -1))
+            num_rows, num_columns = image.grid
+            rows, columns = np.divmod(np.arange(num_rows * num_columns), num_columns)
+            axes[:, first : last + 1] = first + shift + np.stack((0 * rows, rows, columns))
+            shift += max(image.grid) - num_rows * num_columns
+            axes[:, last + 1 :] += max(image.grid) - num_rows * num_columns
+        return cls(axes, shift)
+
+
+def content_ids(image: PreparedImage) -> list[int]:
+    """A negative number for each of the image's `places`, which names the place and the image's
+    content: pages of the KV cache are found by them. Two neighbours together have 126 bits of the
+    digest."""
+    halves = [int.from_bytes(image.digest[start : start + 8]) >> 1 for start in (0, 8)]
+    return [-1 - (halves[index % 2] ^ index) for index in range(len(image.places))]

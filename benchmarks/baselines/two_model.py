@@ -146,7 +146,7 @@ class TwoModelStep:
         self._num_slots = max(slots) + 1
         device = self._state.ids.device
         longest = max(len(chunk.token_ids) for chunk in chunks)
-        plan = PrefillPlan.exact(chunks, slots, device)
+        plan = PrefillPlan.exact(chunks, slots, self._state.sizes.num_axes, device)
         inputs = prefill_input(self._state, plan, longest, ScoredTokens.of(chunks, device))
         return self._iterate(inputs, plan.slots, sampling)
 

@@ -116,6 +116,10 @@ class EngineConfig:
                     weights are rounded to integers of 4 bits, with a scale and a zero for each
                     group of 128 columns. The output matrix and the routers of experts stay as they
                     are. Left out: the weights stay as the checkpoint has them
+    max_image_tokens: most vectors of images that are in memory at once, those of all running
+                    requests together; an image has one for each of its tokens. 0: the model reads
+                    text only, and its encoder is not loaded
+    limit_images_per_prompt: most images of a request
     lora_modules:   the LoRA adapters that requests may choose, each as NAME=FOLDER; the folder is
                     as PEFT saves it. All of them stay on the device, beside the target
     model_impl:     what runs the target: "native": a model family of specguide; "transformers":
@@ -173,6 +177,8 @@ class EngineConfig:
     max_step_ms: float | None = None
     chat_template: str | None = converted(None, template_text)
     quantization: str | None = None
+    max_image_tokens: int = 16_384
+    limit_images_per_prompt: int = 16
     lora_modules: tuple[str, ...] = ()
     model_impl: str = "auto"
     device: str | None = None
@@ -200,6 +206,9 @@ class EngineConfig:
             raise InvalidParams(
                 f"max_step_ms must be > 0, found {self.max_step_ms}", param="max_step_ms"
             )
+        for name in ("max_image_tokens", "limit_images_per_prompt"):
+            if (value := getattr(self, name)) < 0:
+                raise InvalidParams(f"{name} must be ≥ 0, found {value}", param=name)
         if not 0 < self.rank_timeout_s < 86_400:
             raise InvalidParams(
                 "rank_timeout_s must be a time in seconds, above 0 and below a day; found "

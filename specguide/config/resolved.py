@@ -38,6 +38,7 @@ class Facts:
     max_positions: the target's context length, tokens
     own_head:      method of the draft head that belongs to the target; None: it has none
     has_fp8_cache: the target's checkpoint asks for keys and values in 8-bit floats
+    reads_images:  the target's folder has an encoder of images that can be read
     """
 
     device: str
@@ -45,6 +46,7 @@ class Facts:
     max_positions: int
     own_head: str | None = None
     has_fp8_cache: bool = False
+    reads_images: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -81,6 +83,7 @@ class ResolvedConfig:
     layout:        the draft layout: all drafts that there may be
     guide:         how grammars are compiled; None: there are no guides
     callbacks:     how grammars run; None: there are no guides
+    max_image_tokens: 0 where the engine reads text only
     adapters:      the folders of the LoRA adapters by their names; requests know them by their
                    places, from 1 on
     device, dtype: as in Facts
@@ -110,6 +113,8 @@ class ResolvedConfig:
     max_step_s: float
     min_slowdown: float
     quantization: str | None
+    max_image_tokens: int
+    limit_images_per_prompt: int
     adapters: Mapping[str, Path]
     model_impl: str
     device: str
@@ -162,6 +167,8 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         mixed_iterations=config.mixed_iterations,
         **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
         quantization=config.quantization,
+        max_image_tokens=_max_image_tokens(config, facts),
+        limit_images_per_prompt=config.limit_images_per_prompt,
         adapters=adapter_folders(config.lora_modules),
         model_impl=config.model_impl,
         device=facts.device,
@@ -179,6 +186,13 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         ),
         trace=config.trace,
     )
+
+
+def _max_image_tokens(config: EngineConfig, facts: Facts) -> int:
+    """0 where no images are read: by stages of a pipeline, and by engines that send keys to one
+    another, either."""
+    is_whole = config.pipeline_parallel_size == 1 and config.transfer.role == "both"
+    return config.max_image_tokens if facts.reads_images and is_whole else 0
 
 
 def _cache_dtype(wanted: str, facts: Facts) -> str:

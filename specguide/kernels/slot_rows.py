@@ -40,17 +40,18 @@ class Column(IntEnum):
     LENGTH = 2
     IS_ACTIVE = 3
     ADAPTER = 4
-    GOLDEN = 5
-    MAX_LEN = 6
-    SEED = 7
-    TEMPERATURE = 8
-    TOP_K = 9
-    TOP_P = 10
-    MIN_P = 11
-    NUM_MODEL = 12
-    ROW_SLOT = 13
-    END_IDS = 14
-    PAGES = 14 + MAX_END_IDS
+    SHIFT = 5
+    GOLDEN = 6
+    MAX_LEN = 7
+    SEED = 8
+    TEMPERATURE = 9
+    TOP_K = 10
+    TOP_P = 11
+    MIN_P = 12
+    NUM_MODEL = 13
+    ROW_SLOT = 14
+    END_IDS = 15
+    PAGES = 15 + MAX_END_IDS
 
 
 class SlotTensors(NamedTuple):
@@ -60,6 +61,7 @@ class SlotTensors(NamedTuple):
     lengths: Tensor
     active: Tensor
     adapter_ids: Tensor
+    position_shifts: Tensor
     max_lens: Tensor
     end_ids: Tensor
     block_table: Tensor
@@ -71,11 +73,12 @@ class SlotTensors(NamedTuple):
 
 class SlotState(NamedTuple):
     """How many positions of a slot have keys, whether a request decodes there, and the request's
-    LoRA adapter, 0 for none."""
+    LoRA adapter, 0 for none, and position shift."""
 
     length: int
     is_active: bool
     adapter: int = 0
+    shift: int = 0
 
 
 class EntryValues(NamedTuple):
@@ -117,7 +120,7 @@ class SlotRow:
 
     pages:     the beginning of the block table, as long as it is now; None: the slot has no pages
                any more
-    state:     how many positions have keys, whether a request decodes there, and its LoRA adapter
+    state:     see SlotState
     golden_id: the token that is verified first
     entry:     values of a request that enters the slot; the drafts of the one before are forgotten
     """
@@ -140,10 +143,10 @@ class SlotRow:
             written |= Written.GOLDEN
         if self.entry is not None:
             written |= Written.ENTRY
-        length, is_active, adapter = self.state or SlotState(0, is_active=False)
+        length, is_active, *of_request = self.state or SlotState(0, is_active=False)
         entry = self.entry.numbers() if self.entry is not None else _NO_ENTRY
         return [
-            *(self.slot, int(written), length, int(is_active), adapter, self.golden_id or 0),
+            *(self.slot, int(written), length, int(is_active), *of_request, self.golden_id or 0),
             *entry,
             *pages,
             *[-1] * (num_pages - len(pages)),
@@ -168,6 +171,7 @@ def write_slots(rows: Tensor, slots: SlotTensors) -> None:
             slots.lengths[slot] = row[Column.LENGTH]
             slots.active[slot] = bool(row[Column.IS_ACTIVE])
             slots.adapter_ids[slot] = row[Column.ADAPTER]
+            slots.position_shifts[slot] = row[Column.SHIFT]
         if Written.GOLDEN in written:
             slots.tokens[slot, 0] = row[Column.GOLDEN]
         if Written.ENTRY in written:

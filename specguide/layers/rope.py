@@ -39,6 +39,10 @@ class RopeConfig:
                                  requests, as in vLLM, because cached keys are not rotated again
     query_growth:     queries are multiplied by 1 + query_growth · log(1 + ⌊position /
                       original_len⌋), as in Llama 4
+    sections:         of how many pairs of dimensions each position in time, height and width
+                      rotates; empty: all have one position (Qwen2-VL, arXiv 2409.12191)
+    has_mixed_sections: pairs of the three alternate, as in Qwen3-VL; else each section is in one
+                      piece
     """
 
     theta: float = 10_000.0
@@ -56,6 +60,8 @@ class RopeConfig:
     short_factors: tuple[float, ...] = ()
     long_factors: tuple[float, ...] = ()
     query_growth: float = 0.0
+    sections: tuple[int, ...] = ()
+    has_mixed_sections: bool = False
 
     def layout(self, head_dim: int) -> RotaryLayout:
         """The layout of the heads that it rotates."""
@@ -123,6 +129,26 @@ def _check_factors(factors: tuple[float, ...], name: str, num_pairs: int) -> Non
         raise CheckpointError(
             f"rope parameter {name!r} must have {num_pairs} numbers, found {len(factors)}"
         )
+
+
+def axis_of_dims(rope: RopeConfig, head_dim: int) -> Tensor:
+    """Which of time, height and width (0, 1, 2) rotates each dimension, int64 [head_dim]. Raises
+    CheckpointError where the sections are not those of the pairs that rotate."""
+    num_pairs = rope.num_rotated(head_dim) // 2
+    if rope.sections and sum(rope.sections) != num_pairs:
+        raise CheckpointError(
+            f"rope parameter 'mrope_section' {list(rope.sections)} must add up to {num_pairs}, the "
+            "pairs of dimensions that rotate"
+        )
+    axis = torch.zeros(head_dim // 2, dtype=torch.int64)
+    first = 0
+    for index, count in enumerate(rope.sections):
+        if not rope.has_mixed_sections:
+            axis[first : first + count] = index
+        elif index:
+            axis[index : 3 * count : 3] = index
+        first += count
+    return axis.tile(2)
 
 
 @dataclass(frozen=True)

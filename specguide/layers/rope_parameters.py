@@ -32,6 +32,8 @@ _PARAMETERS = (
     "short_factor",
     "long_factor",
     "finetuned",
+    "mrope_section",
+    "mrope_interleaved",
 )
 
 
@@ -42,12 +44,19 @@ def rope_parameters(
     CheckpointError."""
     rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
+    rope_type = "default" if rope_type == "mrope" else rope_type
     _check_parameters(rope, rope_type)
     theta = _number(rope, "rope_theta", config.get("rope_theta", 10_000.0))
     if theta <= 1:
         raise CheckpointError(f"rope parameter 'rope_theta' must be more than 1, found {theta}")
     share = 1.0 if rope_type == "proportional" else share
-    stated = {"theta": theta, "rope_type": rope_type, "share": _share(config, rope, share)}
+    stated = {
+        "theta": theta,
+        "rope_type": rope_type,
+        "share": _share(config, rope, share),
+        "sections": _sections(rope),
+        "has_mixed_sections": flag(rope, "mrope_interleaved", False),
+    }
     if rope_type in ("default", "dynamic"):
         return stated
     if rope_type == "linear":
@@ -83,6 +92,16 @@ def _share(config: Mapping[str, Any], rope: Mapping[str, Any], default: float | 
     if share > 1:
         raise CheckpointError(f"{_SHARE!r} must be at most 1, found {share}")
     return share
+
+
+def _sections(rope: Mapping[str, Any]) -> tuple[int, ...]:
+    stated = rope.get("mrope_section") or []
+    is_list = isinstance(stated, list) and all(type(count) is int for count in stated)
+    if not is_list or len(stated) not in (0, 3) or any(count < 0 for count in stated):
+        raise CheckpointError(
+            f"rope parameter 'mrope_section' must be three numbers, found {shown(stated)}"
+        )
+    return tuple(stated)
 
 
 def _long_factors(rope: Mapping[str, Any], extension: float, original_len: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from specguide.batch import ImageToEncode
 from specguide.cache import KVCache, SlotStates
 from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare, StateShape
@@ -29,6 +30,7 @@ from specguide.layers.quantization import scale_name, with_plain_routers
 from specguide.models.adapters import check_adapters, is_of_adapter, load_adapters, read_lora
 from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
+from specguide.models.encoders import ImageVectors
 from specguide.models.layer_inputs import LayerInputs
 from specguide.models.left_aside import is_left_aside
 from specguide.models.multimodal import text_name
@@ -53,6 +55,7 @@ class Decoder:
     ranks:         the ranks among which its layers are cut
     stage:         which of the layers it has
     max_positions: longest sequence that it serves, tokens
+    images:        vectors of images in prompts; None: it reads text only
 
     `forward` allocates only activations, reads nothing back to the host and does not branch on
     data, so a CUDA graph can capture it.
@@ -82,6 +85,7 @@ class Decoder:
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
         self.ranks, self.stage = ranks, stage
+        self.images: ImageVectors | None = None
         self._lora = lora
         place = Placement(self.device, dtype, config.quantization, ranks=ranks, lora=lora)
         inner = place.within("model")
@@ -199,6 +203,8 @@ class Decoder:
         side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
+        if self.images is not None:
+            hidden = self.images.placed(hidden, context.image_rows)
         given = self._layer_inputs
         inputs = None if given is None else given.forward(input_ids, hidden)
         aux = AuxStates(aux_layers, {0: hidden})
@@ -233,6 +239,7 @@ class Decoder:
         first = self.stage.layers(self.config.num_layers).start
         runs = self._rehearsed if is_rehearsing() else [True] * len(self.layers)
         states = self._layer_states(context, cache)
+        num_deep = 0 if self.images is None else self.images.num_deep
         for index, (layer, next_norm, state, is_run) in enumerate(
             zip(self.layers, next_norms, states, runs, strict=True), first + 1
         ):
@@ -242,13 +249,17 @@ class Decoder:
                 state = state._replace(layer_input=inputs[index - 1])
             if is_run:
                 hidden, normed = layer(hidden, normed, next_norm, state)
+            if index <= num_deep and self.images is not None and context.image_rows is not None:
+                hidden = self.images.deepened(hidden, context.image_rows, index - 1)
+                normed = next_norm(hidden)
             if index in aux.layers:
                 aux.found[index] = hidden
         return hidden, normed
 
     def _layer_states(self, context: PassContext, cache: KVCache) -> Iterator[LayerState]:
         """What the attention of each layer reads and writes."""
-        rotary = self.rope_tables.at(context.position_ids)
+        positions = context.rotary_positions if self.images is not None else None
+        rotary = self.rope_tables.at(context.position_ids, positions)
         keys = zip(cache.keys, cache.values, strict=True)
         linear = iter(()) if cache.states is None else cache.states.run(context.parts)
         for rope in self._ropes:
@@ -257,6 +268,11 @@ class Decoder:
             else:
                 angles, scales = rotary[rope]
                 yield AttentionState(context, angles, *next(keys), scales)
+
+    def encode(self, images: Sequence[ImageToEncode]) -> None:
+        """Encode images, whose vectors later passes read."""
+        assert self.images is not None
+        self.images.encode(images)
 
     def new_states(self, num_rows: int, num_open: int) -> SlotStates | None:
         """Memory for what its layers remember of slots, see SlotStates; None: nothing."""

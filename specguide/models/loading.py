@@ -59,11 +59,15 @@ def load_decoder(
     ranks: Ranks = ONE_RANK,
     stage: Stage = ONE_STAGE,
     adapters: Sequence[Path] = (),
+    reads_images: bool = False,
 ) -> Decoder:
     """See Decoder.load and `read_config`. Warns if transformers' modules run the model because no
-    family supports it."""
+    family supports it.
+
+    reads_images: the caller loads the folder's encoder, so nothing is to be said of it
+    """
     folder = Path(folder)
-    if _is_of_several_kinds(folder):
+    if _is_of_several_kinds(folder) and not reads_images:
         warn_of_encoders(folder)
     if not _is_for_transformers(folder, model_impl):
         kind = Decoder if stage.num == 1 else StagedDecoder

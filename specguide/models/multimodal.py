@@ -50,6 +50,7 @@ _WITH_THREE_POSITIONS = {
 the architecture to which each is then equivalent."""
 
 _OF_THREE_POSITIONS = ("mrope_section", "mrope_interleaved")
+"""Parameters of such a rope."""
 _OF_ENCODERS = ("perceiver_config", "pixel_shuffle_factor")
 """Fields of the encoders that SmolVLM and Idefics3 state among those of the text model."""
 
@@ -105,8 +106,6 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     CheckpointError."""
     stated = stated_text(folder).to_dict()
     rope = dict(stated.get("rope_parameters") or {})
-    if stated["model_type"] in _WITH_THREE_POSITIONS:
-        rope = rope_of_text(rope)
     prefixes = cache(partial(_text_prefixes, folder))
     outer = {
         name: _of_text(fields[name], prefixes)

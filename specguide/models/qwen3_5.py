@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number
+from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.experts import Experts, SeparateExperts, SharedExperts
 from specguide.layers.feed_forward import GatedMlp
@@ -24,7 +24,6 @@ from specguide.models.config import LARGEST, ModelConfig, size
 from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.experts_config import ExpertsConfig
 from specguide.models.family import Family
-from specguide.models.multimodal import rope_of_text
 from specguide.models.windows import read_layer_types
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
@@ -86,14 +85,13 @@ def read_experts(
 def _own_fields(fields: Mapping[str, Any], *, is_by_key_head: bool = False) -> dict[str, Any]:
     """What all these families add to `ModelConfig.from_fields`."""
     max_positions = size(fields, "max_position_embeddings", 32_768)
-    stated = {**fields, "rope_parameters": rope_of_text(mapping(fields, "rope_parameters"))}
     has_bias = flag(fields, "attention_bias")
     norm = NormKind(positive_number(fields, "rms_norm_eps", 1e-6, at_most=1.0), weight_offset=1)
     return {
         "head_dim": 256,
         "max_position_embeddings": max_positions,
         "norm": norm,
-        "rope": RopeConfig.from_hf(stated, max_positions, share=0.25),
+        "rope": RopeConfig.from_hf(fields, max_positions, share=0.25),
         "qkv_bias": has_bias,
         "out_bias": has_bias,
         "qk_norm": True,

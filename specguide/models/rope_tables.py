@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
+from specguide.layers.rope import (
+    RopeConfig,
+    TableSize,
+    axis_of_dims,
+    query_scales,
+    rope_table,
+)
 from specguide.models.config import ModelConfig
 
 _DRAFT_POSITIONS = 128
@@ -37,15 +43,21 @@ class RopeTables:
     ) -> None:
         self._max_positions, self._device, self._dtype = max_positions, device, dtype
         self._tables = {kind: self._table(*kind) for kind in dict.fromkeys(kinds)}
+        self._axes = {kind: axis_of_dims(*kind).to(device) for kind in self._tables}
 
-    def at(self, position_ids: Tensor) -> dict[RopeKind, Rotary]:
-        """What layers of each kind read at these positions, int64 [T]."""
+    def at(self, position_ids: Tensor, axes: Tensor | None = None) -> dict[RopeKind, Rotary]:
+        """What layers of each kind read at these positions, int64 [T].
+
+        axes: int64 [T], or [3, T] in time, height and width: the positions by which tokens are
+              rotated; None: position_ids
+        """
+        places = position_ids if axes is None else axes
         return {
-            (rope, dim): (
-                table.index_select(0, position_ids),
-                query_scales(rope, position_ids, self._dtype),
+            kind: (
+                _angles(table, self._axes[kind], places),
+                query_scales(kind[0], position_ids, self._dtype),
             )
-            for (rope, dim), table in self._tables.items()
+            for kind, table in self._tables.items()
         }
 
     def of_head(self, layer: ModelConfig) -> Tensor:
@@ -67,6 +79,15 @@ class RopeTables:
     def _table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self._max_positions + _DRAFT_POSITIONS, self._max_positions)
         return rope_table(rope, size, device=self._device, dtype=self._dtype)
+
+
+def _angles(table: Tensor, axes: Tensor, places: Tensor) -> Tensor:
+    """The rows [T, 2, 1, dim] of a rotary table at `places`, int64 [T] or [3, T]. axes: the one of
+    the three that counts in each dimension, int64 [dim]"""
+    if places.dim() == 1:
+        return table.index_select(0, places)
+    dims = torch.arange(len(axes), device=axes.device)
+    return table[places[axes], :, :, dims[:, None]].movedim(0, -1).contiguous()
 
 
 def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:

@@ -176,7 +176,7 @@ class BlockTables:
         num_pages = min(num_tokens, sequence.num_tokens - 1) // size
         for page in range(len(known), num_pages, _KEYS_AT_ONCE):
             end = min(page + _KEYS_AT_ONCE, num_pages)
-            for key in self._keys_behind(last, sequence.tokens(page * size, end * size + 1)):
+            for key in self._keys_behind(last, sequence.key_ids(page * size, end * size + 1)):
                 last = key
                 yield key
 

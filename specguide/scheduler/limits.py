@@ -25,6 +25,7 @@ class SchedulerLimits:
                          chunks that fit
     state_rows:          rows of memory in which states of linear attention can be saved; None: the
                          model has no such states
+    image_rows:          vectors of images that are in memory at once
     min_slowdown:        how many times as long as without prompts an iteration may take, whatever
                          max_step_s says
     """
@@ -39,6 +40,7 @@ class SchedulerLimits:
     max_step_s: float = math.inf
     min_slowdown: float = 0.0
     state_rows: range | None = None
+    image_rows: int = 0
 
     @cached_property
     def most_tokens(self) -> int:

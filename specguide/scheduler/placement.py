@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specguide.errors import EngineError
 from specguide.scheduler.block_tables import BlockTables
 from specguide.scheduler.fairness import ClientShares
+from specguide.scheduler.image_rows import ImageRows
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.saved_states import SavedStates
 from specguide.scheduler.sequence import SequenceState
@@ -30,6 +31,7 @@ class Placement:
     prefilling: requests with a slot whose keys are not all planned yet
     decoding:   the other requests with a slot
     tables:     the pages of each running request
+    images:     the rows of the images of running requests
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Placement:
             None if limits.state_rows is None else SavedStates(limits.state_rows, limits.page_size)
         )
         self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead, states=states)
+        self.images = ImageRows(limits.image_rows)
         self.shares = ClientShares()
         self.waiting = WaitingQueue(self.shares, self.tables.num_cached)
         self.prefilling: list[SequenceState] = []
@@ -93,8 +96,11 @@ class Placement:
             promised += self._num_pages_to_come(sequence)
             if promised > self._pages.num_free or num_to_compute >= self._limits.max_prefill_tokens:
                 return
+            if not self.images.hold(sequence.images):
+                return
             slot = self._slots.acquire()
             if slot is None:
+                self.images.release(sequence.images)
                 return
             num_to_compute += self._num_to_compute(sequence)
             sequence.enter_slot(slot)
@@ -150,6 +156,7 @@ class Placement:
         """Release the slot and the pages of a running request."""
         (self.prefilling if sequence in self.prefilling else self.decoding).remove(sequence)
         self.tables.close(sequence)
+        self.images.release(sequence.images)
         self._slots.release(sequence.slot)
         self._released.append(sequence.slot)
 

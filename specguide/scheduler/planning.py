@@ -118,4 +118,5 @@ class Planner:
             piggyback=piggyback,
             restored=restored,
             saved=saved,
+            images=self._placement.images.take(),
         )

@@ -142,4 +142,4 @@ class PromptPlanner:
     def _chunk(self, sequence: SequenceState, end: int) -> Chunk:
         """Its next tokens up to, but without, position `end`; its pages have room for them."""
         self._placement.tables.publish_chunk(sequence, end)
-        return sequence.next_chunk(end)
+        return sequence.next_chunk(end, self._placement.images)

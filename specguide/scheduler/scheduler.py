@@ -195,12 +195,22 @@ class Scheduler:
                 "model's own context",
                 param="prompt",
             )
+        self._check_images(sequence)
         num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))
         if num_pages > self._pages.num_pages:
             raise InvalidParams(
                 f"the prompt and max_tokens together need {num_pages} pages of the KV cache, which "
                 f"has {self._pages.num_pages}; lower max_tokens, or give the KV cache more memory",
                 param="max_tokens",
+            )
+
+    def _check_images(self, sequence: SequenceState) -> None:
+        num_rows, most = self._placement.images.num_of(sequence.images), self._limits.image_rows
+        if num_rows > most:
+            raise InvalidParams(
+                f"the images of the prompt are {num_rows} vectors and the engine has memory for "
+                f"{most}; send fewer or smaller images, or raise max_image_tokens",
+                param="prompt",
             )
 
     def _advance(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import SpecguideError
+from specguide.images import PreparedImage, PromptIds, RotaryPositions, content_ids
 from specguide.request import FinishReason, Request
+from specguide.scheduler.image_rows import ImageRows
 
 HEAD_START_S = 10.0
 """What one step of priority is worth: a request runs as if it had come this many seconds earlier.
@@ -90,6 +94,10 @@ class SequenceState:
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
         self.num_scored = spec.first_scored
+        self.images = [image for _, image in spec.images]
+        self._rotary: RotaryPositions | None = None
+        if any(image.grid is not None for image in self.images):
+            self._rotary = RotaryPositions.of(PromptIds(spec.prompt_ids, spec.images))
 
     @property
     def num_tokens(self) -> int:
@@ -136,6 +144,22 @@ class SequenceState:
             *output_ids[first_output : max(0, end - len(prompt_ids))],
         ]
 
+    def key_ids(self, start: int, end: int) -> list[int]:
+        """As `tokens`, with numbers that name their content in place of images."""
+        return self._with_images(start, end, content_ids)
+
+    def _with_images(
+        self, start: int, end: int, ids_of: Callable[[PreparedImage], Sequence[int]]
+    ) -> list[int]:
+        """As `tokens`, with other ids for the places of images. ids_of: returns them"""
+        tokens = self.tokens(start, end)
+        for first, image in self.request.spec.images:
+            if start < first + len(image.token_ids) and first < end:
+                for place, token in zip(image.places, ids_of(image), strict=True):
+                    if start <= first + place < end:
+                        tokens[first + place - start] = token
+        return tokens
+
     def entry(self, *, chooses: bool = True) -> SlotEntry:
         """What the step must know of it when it enters its slot.
 
@@ -155,6 +179,7 @@ class SequenceState:
             layout=self.layout,
             guided_drafts=request.spec.has_guided_drafts,
             adapter=self.adapter,
+            position_shift=self._rotary.shift if self._rotary is not None else 0,
         )
 
     def enter_slot(self, slot: int) -> None:
@@ -169,20 +194,29 @@ class SequenceState:
         if not self.request.output_ids:
             self.request.metrics.num_cached = num_cached
 
-    def next_chunk(self, end: int) -> Chunk:
+    def next_chunk(self, end: int, images: ImageRows) -> Chunk:
         """Plan its next tokens, from the first one that is not planned yet up to position `end` -
-        1."""
+        1. images: has rows for its images"""
         start, self.num_computed = self.num_computed, end
         is_last = end == self.num_tokens
-        tokens = self.tokens(start, end + 1)
         return Chunk(
-            tokens[: end - start],
+            self._with_images(start, end, lambda image: [-1 - row for row in images.rows(image)]),
             start,
-            None if is_last else tokens[-1],
+            None if is_last else self.tokens(end, end + 1)[0],
             is_last and self._starts_walk(),
             self.ids_to_score(start, end),
             self.request.spec.score_temperature,
+            self._axes(start, end),
         )
+
+    def _axes(self, start: int, end: int) -> tuple[list[int], list[int], list[int]] | None:
+        """See Chunk.axes."""
+        if self._rotary is None:
+            return None
+        of_output = np.arange(max(start, self._prompt_len), end) + self._rotary.shift
+        of_prompt = self._rotary.axes[:, start:end]
+        time_, height, width = (np.concatenate((axis, of_output)).tolist() for axis in of_prompt)
+        return time_, height, width
 
     def start(self, row: int) -> Start:
         """What an iteration must know in which the request begins to decode, in row `row`."""

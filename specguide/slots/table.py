@@ -42,6 +42,8 @@ class SlotSizes:
     layout:     the drafts that there may be
     has_adapters: requests may choose a LoRA adapter
     has_states: the target keeps a state for each slot
+    image_token_id: the token that stands for each vector of an image; None: it reads no images
+    num_axes:   3 where rotation has positions in time, height and width, else 0
     """
 
     num_slots: int
@@ -51,6 +53,8 @@ class SlotSizes:
     layout: DraftLayout
     has_adapters: bool = False
     has_states: bool = False
+    image_token_id: int | None = None
+    num_axes: int = 0
 
 
 class SlotTable:
@@ -64,6 +68,7 @@ class SlotTable:
     ids:           int64 [num_slots], the slots' numbers
     active:        bool [num_slots], the slot has a request that has not ended
     adapter_ids:   int32 [num_slots], the LoRA adapter of the slot's request, 0 for none
+    position_shifts: int64 [num_slots], see SlotEntry.position_shift
     lengths:       int64 [num_slots], positions whose keys are stored, which is also the position of
                    the golden token
     max_lens:      int64 [num_slots], the request ends at this number of tokens, prompt and output
@@ -85,6 +90,7 @@ class SlotTable:
         self.ids = torch.arange(num_slots, device=device)
         self.active = torch.zeros(num_slots, dtype=torch.bool, device=device)
         self.adapter_ids = torch.zeros(num_slots, dtype=torch.int32, device=device)
+        self.position_shifts = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.max_lens = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.end_ids = torch.full(
@@ -121,7 +127,8 @@ class SlotTable:
         rows = []
         for slot, table, chunk, entry in parts:
             # A padded row that runs for this slot before it is active must not touch its keys.
-            state = SlotState(chunk.end, chunk.next_id is None, entry.adapter)
+            is_active = chunk.next_id is None
+            state = SlotState(chunk.end, is_active, entry.adapter, entry.position_shift)
             rows.append(SlotRow(slot, table, state, entry=self._enter(slot, entry)))
         return rows
 
@@ -150,7 +157,7 @@ class SlotTable:
         for row, entry, last_id, position, _ in batch.starts:
             slot = batch.slots[row]
             values = self._enter(slot, entry)
-            state = SlotState(position, True, entry.adapter)
+            state = SlotState(position, True, entry.adapter, entry.position_shift)
             yield SlotRow(slot, batch.block_tables[row], state, last_id, values)
 
     @cached_property
@@ -159,6 +166,7 @@ class SlotTable:
             self.lengths,
             self.active,
             self.adapter_ids,
+            self.position_shifts,
             self.max_lens,
             self.end_ids,
             self.block_table,

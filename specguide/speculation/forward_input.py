@@ -115,6 +115,7 @@ def prefill_input(
     position_ids, mapping, query_start_loc, seq_lens = place_prompts(
         plan.bounds, plan.ends, block_table, table.sizes.page_size, len(plan.token_ids)
     )
+    image_rows = _image_rows(table, plan)
     context = ForwardContext(
         position_ids=position_ids,
         block_table=block_table,
@@ -126,10 +127,12 @@ def prefill_input(
         attention=table.attention,
         adapter_ids=_adapters_of_prompts(table, plan),
         states=_states_of_prompts(table, plan),
+        image_rows=image_rows,
+        rotary_positions=plan.axes.view(3, -1) if table.sizes.num_axes else None,
     )
     return ForwardInput(
         slots=plan.slots,
-        input_ids=plan.token_ids,
+        input_ids=_text_ids(table, plan, image_rows),
         context=context,
         first_node=plan.nodes,
         start=plan.ends - 1,
@@ -199,6 +202,7 @@ def _placed_input(
         mask=mask,
         adapter_ids=_adapters_of_nodes(table, slots, num_own),
         states=_states_of_nodes(table, slots, position_ids.view(shape)[:, 0]),
+        rotary_positions=_rotary_positions(table, slots, position_ids.view(shape)),
     )
     return ForwardInput(
         slots=slots,
@@ -209,6 +213,26 @@ def _placed_input(
         num_nodes=num_own,
         is_chain=True,
     )
+
+
+def _image_rows(table: SlotTable, plan: PrefillPlan) -> Tensor | None:
+    """See ForwardContext.image_rows. None where the target reads no images."""
+    return None if table.sizes.image_token_id is None else (-1 - plan.token_ids).clamp(min=-1)
+
+
+def _text_ids(table: SlotTable, plan: PrefillPlan, image_rows: Tensor | None) -> Tensor:
+    """The tokens of a prefill, int64 [T], with the token that stands for an image where there is
+    one; drafters read it."""
+    if image_rows is None or table.sizes.image_token_id is None:
+        return plan.token_ids
+    return plan.token_ids.masked_fill(image_rows >= 0, table.sizes.image_token_id)
+
+
+def _rotary_positions(table: SlotTable, slots: Slots, position_ids: Tensor) -> Tensor | None:
+    """See ForwardContext.rotary_positions: those of nodes of output, at position_ids [B, N]."""
+    if not table.sizes.num_axes:
+        return None
+    return (position_ids + table.position_shifts[slots][:, None]).flatten()
 
 
 def _adapters_of_prompts(table: SlotTable, plan: PrefillPlan) -> Tensor | None:

@@ -57,7 +57,7 @@ class Iteration:
         """Prefill these chunks without padding."""
         device = self._state.ids.device
         longest = max(len(chunk.token_ids) for chunk in chunks)
-        plan = PrefillPlan.exact(chunks, slots, device)
+        plan = PrefillPlan.exact(chunks, slots, self._state.sizes.num_axes, device)
         return self.prefill(
             plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device)
         )
@@ -86,7 +86,8 @@ class Iteration:
         """The chunks of prompts for `decode`, without padding; None: there are none."""
         if not piggyback.chunks:
             return None
-        plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, self._state.ids.device)
+        sizes, device = self._state.sizes, self._state.ids.device
+        plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, sizes.num_axes, device)
         longest = max(len(chunk.token_ids) for chunk in piggyback.chunks)
         return prefill_input(self._state, plan, longest)
 

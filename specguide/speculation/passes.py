@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from specguide.batch import StateCopy, TokenScores
+from specguide.batch import ImageToEncode, StateCopy, TokenScores
 from specguide.cache import KVCache, move_keys
 from specguide.kernels import LogitsShare
 from specguide.kernels.attention import JoinedContext, OutputRows
@@ -180,6 +180,11 @@ class ForwardPasses:
             move_keys(memory, nodes, inputs.start, inputs.context.block_table)
         if self._cache.states is not None:
             self._cache.states.accept(self._state.ids[inputs.slots], nodes)
+
+    def encode(self, images: Sequence[ImageToEncode]) -> None:
+        """Encode images, and put their vectors where the target's passes read them."""
+        if images:
+            self._target.encode(images)
 
     def copy_states(self, copies: Sequence[StateCopy]) -> None:
         """Copy states of the target's linear attention from row to row, if there are any to

@@ -36,12 +36,15 @@ class PrefillPlan(NamedTuple):
     """What a prefill computes: B requests and T tokens in all; int64, on the device. There may be
     padding behind the last request's tokens.
 
+    axes is empty, [0], where rotation has one position a token.
+
     slots:      [B]
-    token_ids:  [T]
+    token_ids:  [T], see Chunk
     bounds:     [B + 1], the tokens of request b are bounds[b] … bounds[b + 1] - 1
     ends:       [B], position after each request's last token
     nodes:      [B], index of each request's last token
     known_next: [B], the token after that one where it is known, else -1
+    axes:       [3 · T], positions in time, height and width by which the tokens are rotated
     """
 
     slots: Tensor
@@ -50,10 +53,12 @@ class PrefillPlan(NamedTuple):
     ends: Tensor
     nodes: Tensor
     known_next: Tensor
+    axes: Tensor
 
     @classmethod
-    def of(cls, values: Tensor, num_requests: int, num_tokens: int) -> PrefillPlan:
+    def of(cls, values: Tensor, size: PlanSize) -> PrefillPlan:
         """A plan of views into `values`, which begin with the result of `pack`."""
+        num_requests, num_tokens, num_axes = size
         lens = [
             num_requests,
             num_tokens,
@@ -61,33 +66,43 @@ class PrefillPlan(NamedTuple):
             num_requests,
             num_requests,
             num_requests,
+            num_axes * num_tokens,
         ]
-        return cls(*values[: packed_len(num_requests, num_tokens)].split(lens))
+        return cls(*values[: size.num_values].split(lens))
 
     @classmethod
     def exact(
-        cls, chunks: Sequence[Chunk], slots: Sequence[int], device: torch.device
+        cls, chunks: Sequence[Chunk], slots: Sequence[int], num_axes: int, device: torch.device
     ) -> PrefillPlan:
-        """A plan without padding."""
-        size = len(chunks), sum(len(chunk.token_ids) for chunk in chunks)
-        return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), *size)
+        """A plan without padding. num_axes: see PlanSize"""
+        size = PlanSize(len(chunks), sum(len(chunk.token_ids) for chunk in chunks), num_axes)
+        return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), size)
 
 
-def packed_len(num_requests: int, num_tokens: int) -> int:
-    """Number of values of a packed plan."""
-    return 5 * num_requests + num_tokens + 1
+class PlanSize(NamedTuple):
+    """The size of a plan: B and T, and how many positions each token's rotation has, if more than
+    one: 3, else 0."""
+
+    num_requests: int
+    num_tokens: int
+    num_axes: int = 0
+
+    @property
+    def num_values(self) -> int:
+        """Number of values of such a plan."""
+        return 5 * self.num_requests + (1 + self.num_axes) * self.num_tokens + 1
 
 
 def pack(
-    chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], spare_slot: int
+    chunks: Sequence[Chunk], slots: Sequence[int], size: PlanSize, spare_slot: int
 ) -> list[int]:
     """The values of a plan, in the order of its fields.
 
-    size: B and T. The plan is padded with empty requests of `spare_slot` and with tokens of no
-          request. If there is an empty request, and the token after the last chunk is not known,
-          there must be at least one such token
+    size: the plan is padded with empty requests of `spare_slot` and with tokens of no request. If
+          there is an empty request, and the token after the last chunk is not known, there must be
+          at least one such token
     """
-    num_requests, num_tokens = size
+    num_requests, num_tokens, num_axes = size
     num_empty = num_requests - len(chunks)
     last_id = chunks[-1].next_id if chunks else None
     bounds = [0, *accumulate(len(chunk.token_ids) for chunk in chunks)]
@@ -105,7 +120,18 @@ def pack(
         *[num_tokens - 1 if last_id is None else bounds[-1] - 1] * num_empty,
         *(-1 if chunk.next_id is None else chunk.next_id for chunk in chunks),
         *[-1 if last_id is None else last_id] * num_empty,
+        *(place for axis in range(num_axes) for place in _axis(chunks, axis, num_tokens)),
     ]
+
+
+def _axis(chunks: Sequence[Chunk], axis: int, num_tokens: int) -> list[int]:
+    """The positions of all tokens along one axis, padded with 0."""
+    places = [
+        place
+        for chunk in chunks
+        for place in (range(chunk.start, chunk.end) if chunk.axes is None else chunk.axes[axis])
+    ]
+    return places + [0] * (num_tokens - len(places))
 
 
 def entering_rows(
@@ -153,12 +179,13 @@ def _num_tokens(num_requests: int) -> Sequence[int]:
     return sorted((*GRAPH_NUM_TOKENS, *_FURTHER_ALONE))
 
 
-def largest_plan(max_batch_size: int, num_columns: int) -> int:
+def largest_plan(max_batch_size: int, num_columns: int, num_axes: int) -> int:
     """Number of values of the largest plan of a captured pass, with the rows of slots before
-    it."""
+    it. num_axes: see PlanSize"""
     num_requests, num_tokens = captured_sizes(max_batch_size)[0]
-    prefill = num_requests * num_columns + packed_len(num_requests, num_tokens)
-    return max(prefill, packed_len(PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1]))
+    alone = PlanSize(num_requests, num_tokens, num_axes).num_values
+    beside = PlanSize(PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1], num_axes).num_values
+    return max(num_requests * num_columns + alone, beside)
 
 
 class ScoredTokens(NamedTuple):

@@ -23,6 +23,7 @@ from specguide.speculation.iteration import Iteration
 from specguide.speculation.prefill_plan import (
     ENTERING_PAGES,
     PIGGYBACK_LIMITS,
+    PlanSize,
     PrefillPlan,
     captured_size,
     captured_sizes,
@@ -78,7 +79,8 @@ class SizedIterations:
         elif options.mixed:
             self.piggyback_limits = self._filled[first.num_nodes]
         self._row_pages = min(ENTERING_PAGES, state.sizes.max_pages)
-        num_values = largest_plan(num_slots, Column.PAGES + self._row_pages)
+        self._num_axes = state.sizes.num_axes
+        num_values = largest_plan(num_slots, Column.PAGES + self._row_pages, self._num_axes)
         self._plan = torch.zeros(num_values, dtype=torch.int64, device=state.ids.device)
 
     def prefill_size(self, batch: Batch, sampling: Sampling) -> tuple[int, int] | None:
@@ -112,7 +114,8 @@ class SizedIterations:
             self._state.write(entering)
             entering = ()
         rows = entering_rows(entering, size[0], self._row_pages, self._spare_slot)
-        write_from_host(self._plan, [*rows, *pack(chunks, slots, size, self._spare_slot)])
+        plan = pack(chunks, slots, PlanSize(*size, self._num_axes), self._spare_slot)
+        write_from_host(self._plan, [*rows, *plan])
         return self.runner.run(self._prefill_packed, *size)
 
     def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
@@ -200,7 +203,7 @@ class SizedIterations:
     ) -> VerifyOutput:
         """Decode the first `num_slots`, with chunks of other slots padded to `num_tokens`."""
         assert self.runner is not None
-        size = PIGGYBACK_LIMITS.max_chunks, num_tokens
+        size = PlanSize(PIGGYBACK_LIMITS.max_chunks, num_tokens, self._num_axes)
         write_from_host(self._plan, pack(chunks, slots, size, self._spare_slot))
         return self.runner.run(self._decode_beside, num_slots, kind, levels, num_tokens)
 
@@ -209,7 +212,8 @@ class SizedIterations:
         num_columns = Column.PAGES + self._row_pages
         num_values = num_requests * num_columns
         self._state.write_packed(self._plan[:num_values].view(num_requests, num_columns))
-        plan = PrefillPlan.of(self._plan[num_values:], num_requests, num_tokens)
+        size = PlanSize(num_requests, num_tokens, self._num_axes)
+        plan = PrefillPlan.of(self._plan[num_values:], size)
         sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
         return self._iteration.prefill(plan, num_tokens, sampling, self._max_batch_size)
 
@@ -217,7 +221,8 @@ class SizedIterations:
         self, num_slots: int, kind: SamplingKind, levels: IterationLayouts, num_tokens: int
     ) -> VerifyOutput:
         """As `decode_leading`, with the chunks of prompts in the packed plan."""
-        plan = PrefillPlan.of(self._plan, PIGGYBACK_LIMITS.max_chunks, num_tokens)
+        size = PlanSize(PIGGYBACK_LIMITS.max_chunks, num_tokens, self._num_axes)
+        plan = PrefillPlan.of(self._plan, size)
         prompts = prefill_input(self._state, plan, num_tokens)
         sampling = all_used(kind, self._state.ids.device)
         return self._iteration.decode(slice(0, num_slots), sampling, levels, prompts)

@@ -62,6 +62,7 @@ class OneModelStep:
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """See Step. On a GPU it returns at once."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
+            self._passes.encode(batch.images)
             self._passes.copy_states(batch.restored)
             output = self._launch(batch, processed)
             self._passes.copy_states(batch.saved)

@@ -11,7 +11,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams, UserError
 from specguide.tokenizer.client_template import ClientTemplate
-from specguide.tokenizer.contents import in_strict_turns
+from specguide.tokenizer.contents import in_parts, in_strict_turns
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class ChatTemplate:
     """
 
     def __init__(self, chat: Any) -> None:
-        self._chat = chat
+        self._chat = self.chat = chat
         self._sources: dict[str, _Source] = {}
+        self._needs_parts_of: tuple[Any, bool] = (None, False)
 
     @property
     def text(self) -> str | None:
@@ -130,11 +131,32 @@ class ChatTemplate:
 
     def _rendered(self, values: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
         others = {name: value for name, value in values.items() if name != "messages"}
+        if self._needs_parts:
+            messages = [{**one, "content": in_parts(one.get("content"))} for one in messages]
         try:
             return str(self._chat.apply_chat_template(messages, tokenize=False, **others))
         # a template can raise anything: the messages are at fault, not the server
         except Exception as error:
             raise _refused(error) from None
+
+    @property
+    def _needs_parts(self) -> bool:
+        """Whether the template writes contents only where they are lists of parts, as some of
+        models that read images do."""
+        if self._needs_parts_of[0] is not self._chat.chat_template:
+            text = secrets.token_hex(16)
+            needs_parts = not self._writes(text, text) and self._writes(in_parts(text), text)
+            self._needs_parts_of = self._chat.chat_template, needs_parts
+        return self._needs_parts_of[1]
+
+    def _writes(self, content: Any, text: str) -> bool:
+        """Whether the template writes `text`, which `content` has; a template that refuses such a
+        message counts as one that does."""
+        messages = [{"role": "user", "content": content}]
+        try:
+            return text in str(self._chat.apply_chat_template(messages, tokenize=False))
+        except Exception:  # a template can raise anything
+            return not isinstance(content, list)
 
     @cached_property
     def _reserved(self) -> frozenset[str]:

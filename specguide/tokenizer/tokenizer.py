@@ -24,6 +24,7 @@ from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.gguf import gguf_tokenizer
+from specguide.tokenizer.images import ImageParts, ImageReader
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.transformers_tokenizer import read_if_there, transformers_tokenizer
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -36,6 +37,7 @@ class Tokenizer:
     """Text to token ids and back.
 
     eos_token_ids: the ids that end an answer; may be empty
+    images:        prepares images; None: the model reads text only
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Tokenizer:
         """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer with the chat
         template."""
         self._backend = backend
+        self.images: ImageReader | None = None
         self._template = ChatTemplate(chat)
         self.eos_token_ids = tuple(eos_token_ids)
         self._control_tokens = ControlTokens(backend, self.eos_token_ids)
@@ -168,6 +171,15 @@ class Tokenizer:
             prompt_ids, is_guided=is_guided, skip_special_tokens=skip_special_tokens
         )
 
+    def read_images(self, folder: Path, most: int) -> None:
+        """Read images from now on, if the folder's model does. most: most images of a request.
+        Raises CheckpointError."""
+        self.images = ImageReader.load(folder, self._template.chat, most)
+
+    def image_parts(self) -> ImageParts | None:
+        """What takes the images of a conversation; None: the model reads text only."""
+        return None if self.images is None else ImageParts(self.images)
+
     def token_id(self, token: str) -> int | None:
         """Id of a token given by its entry, such as "<|eot_id|>"; None if there is no such
         token."""
@@ -188,6 +200,7 @@ class Tokenizer:
         continue_final_message: bool = False,
         allow_special_tokens: bool = False,
         client_template: ClientTemplate | None = None,
+        images: ImageParts | None = None,
         **others: Any,
     ) -> list[int]:
         """Token ids of a conversation, ready for the answer.
@@ -203,6 +216,8 @@ class Tokenizer:
                               tokens; otherwise they stay text, and only the template's own are
                               special tokens
         client_template: the template to use instead of the model's
+        images:      the images that marks in the messages stand for; in the result, each is one
+                     token, which `images.prompt_ids` replaces by its own
         others:      parameters of transformers' method, accepted where they change nothing here
 
         Raises InvalidParams if the folder has no chat template, if the template refuses the
@@ -216,6 +231,8 @@ class Tokenizer:
             )
         if json_schema is not None and not isinstance(json_schema, str):
             json_schema = json.dumps(json_schema, ensure_ascii=False)
+        if images is not None:
+            messages = images.messages(messages)
         values = template_values(
             messages, tools, json_schema, add_generation_prompt=add_generation_prompt
         )

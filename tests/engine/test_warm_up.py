@@ -27,7 +27,13 @@ from specguide.params import SamplingParams
 from specguide.speculation import OneModelStep, graphs
 from specguide.speculation.batch_sampling import SamplingKind, all_used, graph_sizes
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
-from specguide.speculation.prefill_plan import PrefillPlan, captured_size, captured_sizes, pack
+from specguide.speculation.prefill_plan import (
+    PlanSize,
+    PrefillPlan,
+    captured_size,
+    captured_sizes,
+    pack,
+)
 from specguide.speculation.warm_up import decode_kinds, prefill_kinds, run_idle
 from specguide.trace import Recorder
 
@@ -76,7 +82,8 @@ def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_
         and size[1] >= num_tokens + (size[0] > len(lens))
     )
     chunks = [Chunk([7] * length, 3 * place) for place, length in enumerate(lens)]
-    plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), *size)
+    size = PlanSize(*size)
+    plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), size)
     assert plan.slots.tolist() == [*range(len(lens)), *[99] * (size[0] - len(lens))]
     assert plan.token_ids.tolist() == [7] * num_tokens + [0] * (size[1] - num_tokens)
     assert plan.bounds.diff().tolist() == [*lens, *[0] * (size[0] - len(lens))]
@@ -85,7 +92,8 @@ def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_
 
 
 def test_empty_requests_behind_a_known_token_repeat_it():
-    plan = PrefillPlan.of(torch.tensor(pack([Chunk([7, 8], 0, 5)], [2], (3, 2), 99)), 3, 2)
+    size = PlanSize(3, 2)
+    plan = PrefillPlan.of(torch.tensor(pack([Chunk([7, 8], 0, 5)], [2], size, 99)), size)
     assert plan.nodes.tolist() == [1, 1, 1] and plan.known_next.tolist() == [5, 5, 5]
 
 

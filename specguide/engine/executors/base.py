@@ -31,6 +31,7 @@ class Capabilities:
     piggyback:     how many prompt tokens a decode iteration may carry
     state_rows:    rows of memory in which states of linear attention can be saved; None: the model
                    has no such states
+    image_rows:    vectors of images that are in memory at once; 0: it reads text only
     """
 
     vocab_size: int
@@ -41,6 +42,7 @@ class Capabilities:
     lag: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
     state_rows: range | None = None
+    image_rows: int = 0
 
     def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
         """The limits within which the scheduler must plan."""
@@ -55,6 +57,7 @@ class Capabilities:
             max_step_s=config.max_step_s,
             min_slowdown=config.min_slowdown,
             state_rows=self.state_rows,
+            image_rows=self.image_rows,
         )
 
     def layout_for(self, params: SamplingParams) -> DraftLayout | None:

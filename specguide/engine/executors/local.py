@@ -29,6 +29,7 @@ from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS
 from specguide.models import Decoder, load_decoder
+from specguide.models.encoders import ImageEncoder, ImageVectors
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
@@ -44,6 +45,7 @@ from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.shapes import shape_of
 from specguide.speculation.synthetic import SyntheticAcceptance
 from specguide.speculation.warm_up import WarmUp
+from specguide.tokenizer.images import image_token_id
 from specguide.trace import HostRecorder, Recorder
 from specguide.trace.cuda_recorder import CudaRecorder
 
@@ -105,6 +107,7 @@ class LocalExecutor:
             lag=config.lag,
             piggyback=step.piggyback_limits,
             state_rows=memory.state_rows,
+            image_rows=config.max_image_tokens,
         )
         return cls(step, grammar, capabilities, config.max_prefill_tokens, memory.caches)
 
@@ -151,11 +154,27 @@ def load_models(
         ranks=ranks,
         stage=stage,
         adapters=tuple(config.adapters.values()),
+        reads_images=config.max_image_tokens > 0,
     )
+    if config.max_image_tokens:
+        target.images = _image_vectors(config, target)
     entry = _entry(config)
     if config.spec is None or entry.load is None:
         return target, None
     return target, entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
+
+
+def _image_vectors(config: ResolvedConfig, target: Decoder) -> ImageVectors:
+    folder = target_folder(config.model)
+    encoder = ImageEncoder.load(folder, target.device, target.dtype)
+    return ImageVectors(
+        encoder,
+        image_token_id(folder),
+        config.max_image_tokens,
+        target.config.hidden_size,
+        dtype=target.dtype,
+        device=target.device,
+    )
 
 
 def _share_memory(target: Decoder, needs: DraftNeeds) -> None:

@@ -77,12 +77,21 @@ class Memory:
             config.layout,
             has_adapters=bool(config.adapters),
             has_states=state_rows is not None,
+            **_image_sizes(target),
         )
         is_guided = config.guide is not None
         slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)
         draft = draft_cache[0] if draft_cache else None
         saved = None if state_rows is None else state_rows[sizes.num_slots :]
         return cls(size, cache, draft, slots, saved)
+
+
+def _image_sizes(target: Decoder) -> dict[str, int]:
+    """The sizes of a slot table of a target that reads images; none of one that does not."""
+    if target.images is None:
+        return {}
+    num_axes = len(target.config.rope.sections)
+    return {"image_token_id": target.images.token_id, "num_axes": num_axes}
 
 
 def _state_rows(config: ResolvedConfig, target: Decoder) -> range | None:

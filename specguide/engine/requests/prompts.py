@@ -7,16 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from specguide.errors import InvalidParams, UserError
+from specguide.images import PromptIds
 from specguide.inputs.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 from specguide.tokenizer.contents import plain_messages
+from specguide.tokenizer.images import pil_image
 
 Prompt = str | Sequence[int] | Mapping[str, Any]
 """A text, token ids, or one of them in a dict as vLLM has it: `{"prompt": text}`,
-`{"prompt_token_ids": ids}`; the ids count where both are there."""
+`{"prompt_token_ids": ids}`; the ids count where both are there. A dict may have images too,
+`{"prompt": text, "multi_modal_data": {"image": image or images}}`, each a PIL image that stands
+where the text has the model's placeholder."""
 
 _IN_DICT = ("prompt_token_ids", "prompt")
+_IMAGES = "multi_modal_data"
 
 
 def prompt_list(prompts: Any) -> list[Any]:
@@ -135,7 +140,8 @@ def conversation_ids(
     """A conversation's token ids, or what is wrong with it; the rest as in LLM.chat."""
     guide = params.guide
     try:
-        messages = plain_messages(conversation)
+        images = engine.tokenizer.image_parts()
+        messages = plain_messages(conversation, images)
         if is_continued:
             check_begun(messages)
             _check_unguided(params)
@@ -147,8 +153,9 @@ def conversation_ids(
             add_generation_prompt=not is_continued,
             continue_final_message=is_continued,
             allow_special_tokens=allow_special_tokens,
+            images=images,
         )
-        return engine.prompt_ids(prompt)
+        return engine.prompt_ids(prompt if images is None else images.prompt_ids(prompt))
     except UserError as error:
         return error
 
@@ -159,10 +166,14 @@ def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> tuple[i
 
     vocab_size: width of the target's logits
     """
+    pictures = None
     if isinstance(prompt, Mapping):
+        pictures = prompt.get(_IMAGES)
         prompt = _in_dict(prompt)
     if isinstance(prompt, str):
         prompt = tokenizer.encode(prompt) if prompt else []
+    if pictures is not None:
+        prompt = _with_pictures(prompt, pictures, tokenizer)
     if isinstance(prompt, (Mapping, bytes, bytearray)):
         raise _no_prompt(prompt)
     try:
@@ -172,7 +183,7 @@ def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> tuple[i
     if not ids:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
     if set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < vocab_size:
-        return tuple(ids)
+        return prompt if isinstance(prompt, PromptIds) else tuple(ids)
     bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
     if bad and isinstance(bad[0], Mapping):
         raise _no_prompt(bad[0])
@@ -190,13 +201,30 @@ def _in_dict(prompt: Mapping[str, Any]) -> Any:
     stated = {name: value for name, value in prompt.items() if value is not None}
     if "role" in stated or not stated.keys() & set(_IN_DICT):
         raise _no_prompt(prompt)
-    if unknown := stated.keys() - set(_IN_DICT):
+    known = *_IN_DICT, _IMAGES
+    if unknown := stated.keys() - set(known):
         raise InvalidParams(
-            f"a prompt in a dict has no field but {' and '.join(map(repr, _IN_DICT))}, found "
+            f"a prompt in a dict has no field but {' and '.join(map(repr, known))}, found "
             f"{sorted(map(str, unknown))[0]!r}: leave it out",
             param="prompt",
         )
     return next(stated[name] for name in _IN_DICT if name in stated)
+
+
+def _with_pictures(token_ids: Any, pictures: Any, tokenizer: Tokenizer) -> PromptIds:
+    """Token ids with the images of `multi_modal_data`. Raises InvalidParams."""
+    param = f"prompt.{_IMAGES}"
+    if tokenizer.images is None:
+        raise InvalidParams("this model reads text only: leave images out", param=param)
+    if not isinstance(pictures, Mapping) or set(pictures) != {"image"}:
+        raise InvalidParams(
+            f'{_IMAGES} must be {{"image": a PIL image or a list of them}}', param=param
+        )
+    given = pictures["image"]
+    listed = list(given) if isinstance(given, (list, tuple)) else [given]
+    tokenizer.images.check_number(len(listed), param)
+    images = [tokenizer.images.prepare(pil_image(one, param), param) for one in listed]
+    return tokenizer.images.prompt_ids(as_ints(token_ids), images)
 
 
 def _no_prompt(found: Any) -> InvalidParams:

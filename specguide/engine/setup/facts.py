@@ -14,7 +14,9 @@ from specguide.inputs.json_fields import naming
 from specguide.layers.quantization import CacheScheme
 from specguide.models import ModelConfig, MtpHead, read_config
 from specguide.models.cache_shape import cache_shape
+from specguide.models.registry import FAMILIES
 from specguide.parallel import ONE_RANK, Ranks, Stage
+from specguide.tokenizer.images import reads_images
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:
@@ -41,6 +43,7 @@ def find_facts(config: EngineConfig) -> Facts:
         max_positions=target.max_position_embeddings,
         own_head=next(iter(own_heads(config.model)), None),
         has_fp8_cache=has_fp8_cache,
+        reads_images=reads_images(folder) and target.architecture in FAMILIES,
     )
 
 

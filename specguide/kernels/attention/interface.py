@@ -140,6 +140,10 @@ class ForwardContext:
                      max_query_len tokens
     adapter_ids:     int32 [T], the LoRA adapter of each token, 0 for none; None: no token has one
     states:          the slots of the sequences; None: the model keeps no states of slots
+    image_rows:      int64 [T], the row that holds the image vector of each token, -1 for a token of
+                     text; None: all are text
+    rotary_positions: int64 [T], or [3, T] in time, height and width: the positions by which the
+                     target's queries and keys are rotated; None: position_ids
     """
 
     position_ids: Tensor
@@ -153,6 +157,8 @@ class ForwardContext:
     mask: AttentionMask = CAUSAL
     adapter_ids: Tensor | None = None
     states: StateRows | None = None
+    image_rows: Tensor | None = None
+    rotary_positions: Tensor | None = None
 
     @cached_property
     def parts(self) -> list[tuple[slice, ForwardContext]]:
@@ -187,6 +193,8 @@ class OutputRows:
         alone = replace(
             context,
             position_ids=context.position_ids[index],
+            image_rows=None,
+            rotary_positions=None,
             slot_mapping=context.slot_mapping[index],
             query_start_loc=starts,
             max_query_len=1,
@@ -228,6 +236,12 @@ class PassContext(Protocol):
 
     @property
     def adapter_ids(self) -> Tensor | None: ...
+
+    @property
+    def image_rows(self) -> Tensor | None: ...
+
+    @property
+    def rotary_positions(self) -> Tensor | None: ...
 
     @property
     def parts(self) -> list[tuple[slice, ForwardContext]]:

@@ -42,6 +42,28 @@ class JoinedContext:
         return None if first is None or second is None else torch.cat([first, second])
 
     @cached_property
+    def image_rows(self) -> Tensor | None:
+        """See PassContext: int64 [T], those of `first`, then those of `second`."""
+        rows = self.first.image_rows, self.second.image_rows
+        if rows == (None, None):
+            return None
+        parts = self.first, self.second
+        return torch.cat(
+            [
+                torch.full_like(part.position_ids, -1) if given is None else given
+                for part, given in zip(parts, rows, strict=True)
+            ]
+        )
+
+    @cached_property
+    def rotary_positions(self) -> Tensor | None:
+        """See PassContext: those of `first`, then those of `second`."""
+        first, second = self.first.rotary_positions, self.second.rotary_positions
+        if first is None or second is None:
+            return None
+        return torch.cat([axes.expand(3, -1) for axes in (first, second)], dim=1)
+
+    @cached_property
     def parts(self) -> list[tuple[slice, ForwardContext]]:
         """See PassContext."""
         num_first = len(self.first.position_ids)

@@ -45,6 +45,7 @@ def _of_sequences(
 
 def _part(context: ForwardContext, seqs: slice, tokens: slice) -> ForwardContext:
     bounds = context.query_start_loc[seqs.start : seqs.stop + 1]
+    rotary = context.rotary_positions
     return replace(
         context,
         position_ids=context.position_ids[tokens],
@@ -54,5 +55,7 @@ def _part(context: ForwardContext, seqs: slice, tokens: slice) -> ForwardContext
         seq_lens=context.seq_lens[seqs],
         mask=context.mask.select(seqs),
         adapter_ids=None if context.adapter_ids is None else context.adapter_ids[tokens],
+        image_rows=None if context.image_rows is None else context.image_rows[tokens],
+        rotary_positions=rotary if rotary is None else rotary[..., tokens],
         states=None if context.states is None else context.states.select(seqs),
     )

@@ -26,9 +26,9 @@ class _Sampling(NamedTuple):
     min_p: Any
 
 
-_SLOT, _WRITTEN, _LENGTH, _IS_ACTIVE, _ADAPTER, _GOLDEN, *_OF_ENTRY, _END_IDS, _PAGES = (
-    tl.constexpr(int(column)) for column in Column
-)
+_COLUMNS = [tl.constexpr(int(column)) for column in Column]
+_SLOT, _WRITTEN, _LENGTH, _IS_ACTIVE, _ADAPTER, _SHIFT, _GOLDEN, *_OF_ENTRY = _COLUMNS[:-2]
+_END_IDS, _PAGES = _COLUMNS[-2:]
 _MAX_LEN, _SEED, _TEMPERATURE, _TOP_K, _TOP_P, _MIN_P, _NUM_MODEL, _ROW_SLOT = _OF_ENTRY
 _HAS_STATE, _HAS_GOLDEN, _HAS_ENTRY, _NO_PAGES = (tl.constexpr(int(part)) for part in Written)
 
@@ -42,6 +42,7 @@ def write_slots(rows: Tensor, slots: SlotTensors) -> None:
         slots.lengths,
         slots.active.view(torch.uint8),
         slots.adapter_ids,
+        slots.position_shifts,
         slots.max_lens,
         slots.end_ids,
         slots.block_table,
@@ -94,6 +95,7 @@ def _write_kernel(
     lengths,
     active,
     adapter_ids,
+    position_shifts,
     max_lens,
     end_ids,
     block_table,
@@ -116,6 +118,7 @@ def _write_kernel(
         tl.store(lengths + slot, tl.load(row + _LENGTH))
         tl.store(active + slot, tl.load(row + _IS_ACTIVE).to(tl.uint8))
         tl.store(adapter_ids + slot, tl.load(row + _ADAPTER).to(tl.int32))
+        tl.store(position_shifts + slot, tl.load(row + _SHIFT))
     if written & _HAS_GOLDEN:
         tl.store(own_tokens, tl.load(row + _GOLDEN).to(tl.int32))
     if written & _HAS_ENTRY:

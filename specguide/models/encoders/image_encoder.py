@@ -1,0 +1,114 @@
+"""Owns ImageEncoder: the encoder of a multimodal folder, run by transformers' modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specguide.errors import CheckpointError, EngineError
+from specguide.host.transformers_import import import_transformers
+from specguide.images import PreparedImage
+from specguide.models.multimodal import is_of_encoder, text_name
+
+_TEXT_MODULES = ("language_model", "text_model")
+_SMALL = {"num_hidden_layers": 0, "layer_types": [], "vocab_size": 8, "pad_token_id": None}
+"""Fields of a text model of which nothing is loaded: only the encoder is used."""
+
+
+class ImageEncoder:
+    """The tower that sees images, and what projects its output to the text model's width.
+
+    num_deep:    further vectors of each place, added behind as many of the first layers (DeepStack)
+    hidden_size: of the text model
+    """
+
+    def __init__(self, model: Any, hidden_size: int) -> None:
+        """model: transformers' model without its text model, on its device"""
+        self._model, self.hidden_size = model, hidden_size
+        deep = getattr(model.config.vision_config, "deepstack_visual_indexes", None) or ()
+        self.num_deep = len(deep)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device, dtype: torch.dtype) -> ImageEncoder:
+        """Load the encoder of a multimodal folder. Raises CheckpointError that says what is
+        missing, or that its weights are quantized."""
+        import_transformers()
+        from transformers import AutoConfig, AutoModelForImageTextToText
+
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        text = config.get_text_config()
+        hidden_size = text.hidden_size
+        for name, value in _SMALL.items():
+            setattr(text, name, value)
+        config.__dict__.pop("quantization_config", None)
+        config.tie_word_embeddings = False
+        try:
+            whole, info = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                local_files_only=True,
+            )
+        except Exception as error:  # it checks values in its own ways
+            raise CheckpointError(
+                f"{folder}: transformers cannot load its encoder: {error}"
+            ) from None
+        _check_loaded(folder, info)
+        model = whole.model
+        for name in _TEXT_MODULES:
+            if hasattr(model, name):
+                setattr(model, name, None)
+        return cls(model.to(device).eval().requires_grad_(False), hidden_size)
+
+    @torch.inference_mode()
+    def encode(self, images: Sequence[PreparedImage]) -> list[Tensor]:
+        """The vectors of each image, [places, (1 + num_deep) · hidden_size], on the encoder's
+        device and in its dtype. Raises EngineError where an image has others than its places."""
+        return [self._encode(image) for image in images]
+
+    def _encode(self, image: PreparedImage) -> Tensor:
+        device = self._model.device
+        arrays = {name: torch.as_tensor(array) for name, array in image.arrays.items()}
+        found = self._model.get_image_features(
+            **{name: tensor.to(device) for name, tensor in arrays.items()}, return_dict=True
+        )
+        deep = found.deepstack_features if self.num_deep else ()
+        vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
+        if len(vectors) != len(image.places):
+            raise EngineError(
+                f"the encoder makes {len(vectors)} vectors of an image that has "
+                f"{len(image.places)} places: the folder's processor and encoder do not fit"
+            )
+        return vectors
+
+    def _rows(self, found: Tensor | Iterable[Tensor]) -> Tensor:
+        parts = [found] if isinstance(found, Tensor) else found
+        return torch.cat([part.reshape(-1, self.hidden_size) for part in parts])
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of its weights, bytes."""
+        return sum(tensor.nbytes for tensor in self._model.state_dict().values())
+
+
+def _check_loaded(folder: Path, info: dict[str, Any]) -> None:
+    """Raise CheckpointError unless all tensors of the encoder, and no others of it, were read."""
+    wrong = [str(key[0] if isinstance(key, tuple) else key) for key in info["mismatched_keys"]]
+    kinds = {
+        "is missing": info["missing_keys"],
+        "has another shape": wrong,
+        "is of a kind that is not supported (encoders must not be quantized)": info[
+            "unexpected_keys"
+        ],
+    }
+    for problem, names in kinds.items():
+        of_encoder = sorted(name for name in names if is_of_encoder(text_name(name)))
+        if of_encoder:
+            raise CheckpointError(f"{folder}: tensor {of_encoder[0]!r} {problem}")
