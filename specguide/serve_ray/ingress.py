@@ -66,9 +66,8 @@ class Ingress:
         self._room = BodyRoom(config.max_bodies_bytes)
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_over = False
-        bounded = BodyLimit(
-            self._pass_on, self._room, config.max_body_bytes, timeout_s=config.body_timeout_s
-        )
+        max_bytes = config.body_limit(reads_images=False)
+        bounded = BodyLimit(self._pass_on, self._room, max_bytes, timeout_s=config.body_timeout_s)
         self._app: ASGIApp = ErrorAnswers(bounded, error_body)
         figures: ASGIApp = self._metrics
         if config.api_keys:

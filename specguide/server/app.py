@@ -136,7 +136,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.add_middleware(
         BodyLimit,
         room=app.state.bodies,
-        max_bytes=config.max_body_bytes,
+        max_bytes=config.body_limit(reads_images=engine.tokenizer.images is not None),
         timeout_s=config.body_timeout_s,
     )
     if config.api_keys:

@@ -49,6 +49,9 @@ def _is_http_url(text: str) -> bool:
     return scheme in ("http", "https") and rest[:1] not in ("", "/") and text.split() == [text]
 
 
+_BODY_BYTES, _BODY_BYTES_WITH_IMAGES = 4 << 20, 64 << 20
+
+
 @dataclass(frozen=True)
 class Exposure:
     """The server's settings for access from outside.
@@ -143,7 +146,8 @@ class ServerConfig:
                               stay in it, so that a conversation's beginning stays the same
     reasoning_format: how the model writes its reasoning: a name under grammars/reasoning, "none"
                       for a model that does not reason; left out: the chat template determines it
-    max_body_bytes: largest request body, bytes
+    max_body_bytes: largest request body, bytes; left out: 4 MiB, or 64 MiB where the model reads
+                    images (4 MiB in front of replicas on Ray)
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
                           are text. A request may override it; in the prompt of a completion they
@@ -214,7 +218,7 @@ class ServerConfig:
     tool_format: str | None = None
     exclude_uncallable_tools: bool = False
     reasoning_format: str | None = None
-    max_body_bytes: int = 4 << 20
+    max_body_bytes: int | None = None
     max_tools: int = 1024
     allow_special_tokens: bool = False
     drain_s: float = 30.0
@@ -274,6 +278,11 @@ class ServerConfig:
                 raise InvalidParams(
                     f"{name} must be ≤ {most}, found {getattr(self, name)}", param=name
                 )
+
+    def body_limit(self, *, reads_images: bool) -> int:
+        """Largest request body, bytes."""
+        default = _BODY_BYTES_WITH_IMAGES if reads_images else _BODY_BYTES
+        return default if self.max_body_bytes is None else self.max_body_bytes
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def prompt_of(parts: Sequence[Sequence[int] | PreparedImage]) -> tuple[PromptIds
 
 def engine_with(num_rows: int, **fields: Any) -> tuple[Engine, EmbeddingEncoder]:
     config = EngineConfig(**{"max_model_len": 256, **fields})
-    made = replace(resolved(config), max_image_tokens=num_rows)
+    made = resolved(config)
     target, drafter = load_models(made)
     weight = target.embedding.weight
     encoder = EmbeddingEncoder(weight)
@@ -82,6 +82,7 @@ def engine_with(num_rows: int, **fields: Any) -> tuple[Engine, EmbeddingEncoder]
         dtype=weight.dtype,
         device=weight.device,
     )
+    made = replace(made, max_image_tokens=num_rows)
     return Engine(config, executor=LocalExecutor.build(made, target, drafter)), encoder
 
 

@@ -38,10 +38,12 @@ def test_a_prompt_may_be_in_a_dict(llm):
 
 
 def test_another_dict_among_prompts_is_its_own_error(llm):
-    dicts = [{}, {"text": "ab"}, {"prompt": "ab", "multi_modal_data": {}}, {"prompt": {}}]
+    dicts = [{}, {"text": "ab"}, {"prompt": "ab", "mm_processor_kwargs": {}}, {"prompt": {}}]
     *refused, served = llm.generate([*dicts, "ab"], SHORT)
     assert served.error is None
-    assert "no field but 'prompt_token_ids' and 'prompt'" in str(refused[2].error)
+    assert "no field but 'prompt_token_ids' and 'prompt' and 'multi_modal_data'" in str(
+        refused[2].error
+    )
     for out in refused[0], refused[1], refused[3]:
         assert "a text or a list of token ids, found dict" in str(out.error)
     message = {"role": "user", "content": "ab"}

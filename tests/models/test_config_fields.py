@@ -94,7 +94,8 @@ def test_what_changes_the_arithmetic_is_refused_by_name(
     [
         {"rope_type": "dynamic", "factor": 2.0, "alpha": 1000.0},
         {"rope_type": "yarn", "factor": 4.0, "attn_bend": 2.0},
-        {"rope_type": "default", "mrope_section": [16, 24, 24]},
+        {"rope_type": "default", "mrope_section": [16, 24]},
+        {"rope_type": "default", "mrope_section": [16, 24, -1]},
         {"rope_type": "linear", "factor": 0},
         {"rope_type": "linear", "factor": float("inf")},
         {"rope_type": "default", "rope_theta": 1.0},

@@ -23,6 +23,8 @@ _SHORTEST = 2
 """Tokens of the shortest context: one of prompt, one of output."""
 _SAVED_SHARE = 0.05
 """Part of the free memory in which states of linear attention are saved for later requests."""
+_ENCODER_BYTES = 2 << 30
+"""Room for what an encoder computes of a large image, beside its weights."""
 _LIBRARY_BYTES = 1 << 30
 """Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
@@ -192,7 +194,8 @@ def _cache_size(
         _num_pages(config, _SHORTEST if config.may_shorten else config.max_model_len),
         config.max_model_len,
         config.max_batch_size,
-        _activation_bytes(target, config.max_prefill_tokens, num_nodes),
+        _activation_bytes(target, config.max_prefill_tokens, num_nodes)
+        + (_ENCODER_BYTES if target.images is not None else 0),
     )
     return cache_size(config.cache, needs, target.device)
 

@@ -172,7 +172,7 @@ def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> tuple[i
         prompt = _in_dict(prompt)
     if isinstance(prompt, str):
         prompt = tokenizer.encode(prompt) if prompt else []
-    if pictures is not None:
+    if pictures:
         prompt = _with_pictures(prompt, pictures, tokenizer)
     if isinstance(prompt, (Mapping, bytes, bytearray)):
         raise _no_prompt(prompt)

@@ -31,6 +31,7 @@ from specguide.engine.serving.loop import REQUEST_LOGGER, EngineLoop
 from specguide.engine.serving.served import check_room, check_wait
 from specguide.engine.serving.stream import RequestDelta
 from specguide.engine.serving.wire_data import error_data, params_of, wire_delta
+from specguide.engine.serving.wire_images import prompt_of
 from specguide.errors import (
     EngineClosed,
     EngineError,
@@ -154,7 +155,7 @@ class Fronts:
 
     def _add(self, key: Key, message: wire.AddRequest) -> None:
         params = params_of(message.params)
-        ids = message.prompt_ids
+        ids = prompt_of(message.prompt_ids, message.images)
         if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
             raise InvalidParams(
                 "the prompt is empty, or has token ids outside the vocabulary of "

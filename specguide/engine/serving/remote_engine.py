@@ -18,6 +18,7 @@ from specguide.engine.serving.core_link import CoreLink
 from specguide.engine.serving.served import CloseReport, EngineHealth, check_room, in_time
 from specguide.engine.serving.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.serving.wire_data import delta_of, error_of, params_text
+from specguide.engine.serving.wire_images import images_data
 from specguide.engine.stats import EngineStats
 from specguide.errors import (
     EngineClosed,
@@ -142,7 +143,8 @@ class RemoteEngine:
         number, mailbox = next(self._numbers), Mailbox(params.n)
         texts = [self._text(ids, params) for _ in range(params.n)]
         names = (client, EXTERNAL_ID.get())
-        request = wire.AddRequest(number, ids, params_text(params), priority, arrival_s, *names)
+        of_front = (params_text(params), priority, arrival_s, *names)
+        request = wire.AddRequest(number, tuple(ids), *of_front, images_data(ids))
         self._send(number, request)
         self._sent[number] = _Sent(mailbox, texts, set(range(params.n)))
         self._is_empty.clear()

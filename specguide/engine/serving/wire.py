@@ -33,6 +33,25 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """One message; it is one frame of the socket."""
 
 
+class ArrayData(msgspec.Struct, frozen=True, array_like=True):
+    """A numpy array. data: its bytes in C order"""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class ImageData(msgspec.Struct, frozen=True, array_like=True):
+    """A PromptImage; its token ids are those of the prompt."""
+
+    start: int
+    num_tokens: int
+    digest: bytes
+    places: list[int]
+    grid: tuple[int, int] | None
+    arrays: dict[str, ArrayData]
+
+
 class AddRequest(Message, frozen=True):
     """A request to run, with all its samples.
 
@@ -42,6 +61,7 @@ class AddRequest(Message, frozen=True):
     arrival_s:  when it came, by `time.perf_counter`, which all processes of a machine share
     client:     who asks
     external_id: see request.EXTERNAL_ID
+    images:     the images among the tokens
     """
 
     request: int
@@ -51,6 +71,7 @@ class AddRequest(Message, frozen=True):
     arrival_s: float
     client: str = ""
     external_id: str = ""
+    images: list[ImageData] = []
 
 
 class Cancel(Message, frozen=True):

@@ -43,7 +43,7 @@ def find_facts(config: EngineConfig) -> Facts:
         max_positions=target.max_position_embeddings,
         own_head=next(iter(own_heads(config.model)), None),
         has_fp8_cache=has_fp8_cache,
-        reads_images=reads_images(folder) and target.architecture in FAMILIES,
+        reads_images=reads_images(folder) and _is_native(config, target),
     )
 
 
@@ -54,6 +54,10 @@ def _check_parts(config: EngineConfig, target: ModelConfig) -> None:
     num_stages = config.pipeline_parallel_size
     for stage in (Stage(rank, num_stages) for rank in range(num_stages)):
         cache_shape(target, ONE_RANK, stage)
+
+
+def _is_native(config: EngineConfig, target: ModelConfig) -> bool:
+    return config.model_impl != "transformers" and target.architecture in FAMILIES
 
 
 def _given(name: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class ImageEncoder:
         import_transformers()
         from transformers import AutoConfig, AutoModelForImageTextToText
 
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        local = {"trust_remote_code": False, "local_files_only": True}
+        config = AutoConfig.from_pretrained(folder, **local)
         text = config.get_text_config()
         hidden_size = text.hidden_size
         for name, value in _SMALL.items():
@@ -47,15 +49,16 @@ class ImageEncoder:
         config.__dict__.pop("quantization_config", None)
         config.tie_word_embeddings = False
         try:
-            whole, info = AutoModelForImageTextToText.from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype,
-                attn_implementation="sdpa",
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                local_files_only=True,
-            )
+            with _without_report():
+                whole, info = AutoModelForImageTextToText.from_pretrained(
+                    folder,
+                    config=config,
+                    dtype=dtype,
+                    attn_implementation="sdpa",
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                    **local,
+                )
         except Exception as error:  # it checks values in its own ways
             raise CheckpointError(
                 f"{folder}: transformers cannot load its encoder: {error}"
@@ -96,6 +99,23 @@ class ImageEncoder:
     def num_bytes(self) -> int:
         """Memory of its weights, bytes."""
         return sum(tensor.nbytes for tensor in self._model.state_dict().values())
+
+
+@contextmanager
+def _without_report() -> Iterator[None]:
+    """A context in which transformers does not list the text model's tensors, which are left aside
+    on purpose."""
+    from transformers.utils import logging
+
+    verbosity, has_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_progress:
+            logging.enable_progress_bar()
 
 
 def _check_loaded(folder: Path, info: dict[str, Any]) -> None:

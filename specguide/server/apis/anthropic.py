@@ -90,7 +90,7 @@ class CountRequest(ConversationFields):
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
     """The task of a body. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    conversation = _conversation(body)
+    conversation = _conversation(backend, body)
     turn = _turn(
         body,
         temperature=body.temperature,
@@ -107,15 +107,16 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
 def count(backend: Backend, body: CountRequest) -> JsonObject:
     """The number of tokens of the prompt, which may be too long for the model. Raises as `parse`
     does."""
-    turn, conversation = _turn(body), _conversation(body)
+    turn, conversation = _turn(body), _conversation(backend, body)
     num_tokens = num_prompt_tokens(backend, turn, conversation, _answer(body), _TOOLS)
     return {"input_tokens": num_tokens}
 
 
-def _conversation(body: ConversationFields) -> Conversation:
+def _conversation(backend: Backend, body: ConversationFields) -> Conversation:
     """The conversation. A last message of the assistant is continued, as Anthropic's API does.
     Raises InvalidParams."""
-    messages = template_messages(body.system, body.messages)
+    images = backend.tokenizer.image_parts()
+    messages = template_messages(body.system, body.messages, images)
     is_continued = bool(messages) and messages[-1]["role"] == "assistant"
     if is_continued and body.thinking is not None and body.thinking.type == "enabled":
         raise InvalidParams(
@@ -123,7 +124,7 @@ def _conversation(body: ConversationFields) -> Conversation:
             "leave thinking out, or let the last message be the user's",
             param="thinking",
         )
-    return Conversation("messages", messages, is_continued)
+    return Conversation("messages", messages, is_continued, images=images)
 
 
 def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:

@@ -13,6 +13,7 @@ from typing import Any
 from specguide.errors import InvalidParams
 from specguide.server.tasks.messages import with_thoughts
 from specguide.tokenizer.contents import between_parts
+from specguide.tokenizer.images import ImageParts
 
 Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -26,9 +27,14 @@ _BILLING = "x-anthropic-billing-header:"
 
 
 def template_messages(
-    system: str | Sequence[Mapping[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
+    system: str | Sequence[Mapping[str, Any]] | None,
+    messages: Sequence[Mapping[str, Any]],
+    images: ImageParts | None = None,
 ) -> list[Message]:
-    """The messages as chat templates read them. Raises InvalidParams naming the block."""
+    """The messages as chat templates read them. Raises InvalidParams naming the block.
+
+    images: takes those of the user's messages, see `contents.text_of`
+    """
     made = _instructions(system or "", "system")
     if not messages:
         raise InvalidParams("there must be at least one message", param="messages")
@@ -36,7 +42,7 @@ def template_messages(
         param = f"messages[{index}]"
         match message.get("role"):
             case role if role in _USERS:
-                made += _of_user(message.get("content"), f"{param}.content")
+                made += _of_user(message.get("content"), f"{param}.content", images)
             case "assistant":
                 made.append(_of_assistant(message.get("content"), f"{param}.content"))
             case "system":
@@ -90,17 +96,23 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     return {"type": "function", **function, "parameters": tool["input_schema"]}
 
 
-def _of_user(content: Any, param: str) -> list[Message]:
+def _of_user(content: Any, param: str, images: ImageParts | None) -> list[Message]:
     """The user's messages: each tool result becomes its own message, between those of other
     content."""
     made: list[Message] = []
+    is_behind_text = False
     for block, place in _blocks(content, param):
         if block.get("type") == "tool_result":
             made.append(_result(block, place))
-        elif made and made[-1]["role"] == "user":
-            made[-1]["content"] += between_parts("user") + _text_of(block, place)
+            continue
+        mark = images.mark_of(block, place) if images is not None else None
+        text = _text_of(block, place) if mark is None else mark
+        if made and made[-1]["role"] == "user":
+            is_between = is_behind_text and mark is None
+            made[-1]["content"] += (between_parts("user") if is_between else "") + text
         else:
-            made.append({"role": "user", "content": _text_of(block, place)})
+            made.append({"role": "user", "content": text})
+        is_behind_text = mark is None
     return made or [{"role": "user", "content": ""}]
 
 
@@ -186,8 +198,8 @@ def _plain(block: Mapping[str, Any], place: str) -> str:
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         raise InvalidParams(
-            f'this model reads text only: a block must be {{"type": "text", "text": …}}, '
-            f"found type {block.get('type')!r}",
+            f'only text is read here: a block must be {{"type": "text", "text": …}}, found type '
+            f"{block.get('type')!r}",
             param=place,
         )
     return text

@@ -40,7 +40,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     asked = response_format_guide(body.response_format, rules)
     answer = guide_of(body, rules, {"response_format": asked})
     body.check_whole(body.stream)
-    conversation = _conversation(body)
+    conversation = _conversation(backend, body)
     task = conversation_task(
         backend,
         _modern(body),
@@ -64,7 +64,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     )
 
 
-def _conversation(body: ChatRequest) -> Conversation:
+def _conversation(backend: Backend, body: ChatRequest) -> Conversation:
     """The conversation and how it is continued. Raises InvalidParams."""
     if not (body.add_generation_prompt or body.continue_final_message):
         raise InvalidParams(
@@ -72,7 +72,9 @@ def _conversation(body: ChatRequest) -> Conversation:
             "add_generation_prompt out, or give both",
             param="add_generation_prompt",
         )
-    return Conversation.of(body, template_messages(body.messages))._replace(cut=body)
+    images = backend.tokenizer.image_parts()
+    messages = template_messages(body.messages, images)
+    return Conversation.of(body, messages)._replace(cut=body, images=images)
 
 
 def _modern(body: ChatRequest) -> ChatRequest:

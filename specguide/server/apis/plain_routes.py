@@ -163,13 +163,17 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
         raise InvalidParams("give either prompt or messages", param="prompt")
     if body.prompt is not None:
         return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
-    return prompt_ids(
+    images = backend.tokenizer.image_parts()
+    conversation = Conversation.of(body, template_messages(body.messages or (), images))
+    conversation = conversation._replace(images=images)
+    token_ids = prompt_ids(
         backend,
         body,
-        Conversation.of(body, template_messages(body.messages or ())),
+        conversation,
         tools=body.tools,
         add_generation_prompt=body.add_generation_prompt,
     )
+    return list(conversation.with_images(token_ids))
 
 
 def _detokenized(backend: Backend, body: DetokenizeRequest) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.images import PromptIds
 from specguide.server.bodies.shared_fields import TurnFields
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.custom_tools import custom_names
@@ -112,15 +113,16 @@ def _untested_prompt(
     plan: ReasoningPlan,
     tools: Sequence[Mapping[str, Any]] | None,
     json_schema: Any,
-) -> list[int]:
-    """Token ids of the conversation up to the answer, of any length."""
+) -> Sequence[int]:
+    """Token ids of the conversation up to the answer, of any length, with those of images."""
     variables = plan.variables()
     token_ids = prompt_ids(
         backend, body, conversation, tools=tools, json_schema=json_schema, variables=variables
     )
     token_ids = plan.finished(token_ids, backend.tokenizer)
     is_open = not (conversation.is_continued or plan.has_tools)
-    return _with_recipient(backend, token_ids) if is_open else token_ids
+    token_ids = _with_recipient(backend, token_ids) if is_open else token_ids
+    return conversation.with_images(token_ids)
 
 
 def _prompt(
@@ -131,7 +133,7 @@ def _prompt(
     tools: Sequence[Mapping[str, Any]] | None,
     answer: Guide | None,
     room: int,
-) -> list[int]:
+) -> Sequence[int]:
     """Token ids of the conversation up to the answer, see CutFields. Raises PromptTooLong."""
     json_schema = _prompt_schema(answer)
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
@@ -149,7 +151,16 @@ def _prompt(
             return ""
         return "".join(f", {num[name]} of them for the {name}" for name in num if num[name] > 0)
 
-    token_ids = conversation.cut.cut(made(tools, json_schema), room)
+    token_ids = made(tools, json_schema)
+    kept = conversation.cut.cut(list(token_ids), room)
+    if len(kept) < len(token_ids):
+        if isinstance(token_ids, PromptIds):
+            raise InvalidParams(
+                f"a prompt with images is not cut: it has {len(token_ids)} tokens, so leave "
+                "truncate_prompt_tokens out, or send less",
+                param="truncate_prompt_tokens",
+            )
+        token_ids = kept
     backend.check_prompt_ids(token_ids, conversation.field, shares)
     return token_ids
 

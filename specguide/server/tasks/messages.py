@@ -13,28 +13,34 @@ from specguide.errors import InvalidParams
 from specguide.guided.tools import ToolFormat
 from specguide.server.bodies.base_body import given
 from specguide.tokenizer.contents import between_parts, text_of
+from specguide.tokenizer.images import ImageParts
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def template_messages(
+    messages: Sequence[Mapping[str, Any]], images: ImageParts | None = None
+) -> list[dict[str, Any]]:
     """The messages as chat templates read them: contents are text, "developer" is "system",
     arguments of calls are objects, and calls of OpenAI's old `function_call` are tool calls.
 
+    images: takes those of the user's messages, see `contents.text_of`
     Raises InvalidParams naming the message.
     """
     if not messages:
         raise InvalidParams("there must be at least one message", param="messages")
     made: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
-        made.append(_message(message, f"messages[{index}]", index))
+        made.append(_message(message, f"messages[{index}]", index, images))
         if message.get("role") == "function":  # it answers the previous call
             calls = made[-2].get("tool_calls") if index else None
             made[-1] |= {"role": "tool", "tool_call_id": calls[-1].get("id") if calls else ""}
     return made
 
 
-def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, Any]:
+def _message(
+    message: Mapping[str, Any], param: str, index: int, images: ImageParts | None
+) -> dict[str, Any]:
     role = message.get("role")
     if role not in _ROLES:
         raise InvalidParams(
@@ -49,7 +55,8 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
     if content is None:
         content = made.get("refusal") or ("" if not calls else None)
     if content is not None:
-        content = text_of(content, f"{param}.content", between_parts(role))
+        images = images if role == "user" else None
+        content = text_of(content, f"{param}.content", between_parts(role), images)
     made["content"] = content
     made["role"] = "system" if role == "developer" else role
     if calls is not None:

@@ -12,6 +12,7 @@ from specguide.server.bodies.shared_fields import ContinuedFields, CutFields, Te
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.call_form import CallForm, template_variables
 from specguide.tokenizer import ClientTemplate
+from specguide.tokenizer.images import ImageParts
 
 MAX_NUMBER = 1_000_000
 """Largest number in chat_template_kwargs, since a template may count up to it."""
@@ -27,12 +28,14 @@ class Conversation(NamedTuple):
     field:        the request's field with the messages
     is_continued: the last message is the beginning of the answer, which continues it
     cut:          how a long prompt is cut
+    images:       the images that marks in the messages stand for; None: the model reads none
     """
 
     field: str
     messages: Sequence[dict[str, Any]]
     is_continued: bool = False
     cut: CutFields = CutFields()
+    images: ImageParts | None = None
 
     @classmethod
     def of(cls, body: ContinuedFields, messages: Sequence[dict[str, Any]]) -> Conversation:
@@ -49,6 +52,16 @@ class Conversation(NamedTuple):
             check_begun(messages)
         return cls("messages", messages, is_continued)
 
+    def with_images(self, token_ids: list[int]) -> Sequence[int]:
+        """Token ids of the rendered conversation, with the tokens of its images. Raises
+        InvalidParams, which names the field."""
+        if self.images is None or not self.images.images:
+            return token_ids
+        try:
+            return self.images.prompt_ids(token_ids)
+        except InvalidParams as error:
+            raise InvalidParams(str(error), param=self.field) from None
+
 
 def prompt_ids(
     backend: Backend,
@@ -60,7 +73,8 @@ def prompt_ids(
     add_generation_prompt: bool = True,
     variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
-    """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
+    """Token ids of a conversation, of any length; each image is one token, see ImageParts. Raises
+    InvalidParams, which names the field.
 
     variables: the template's variables; those of the request override them
     """
@@ -81,6 +95,7 @@ def prompt_ids(
             continue_final_message=conversation.is_continued,
             client_template=_client_template(backend, asked),
             allow_special_tokens=special_tokens_allowed,
+            images=conversation.images,
         )
     except InvalidParams as error:
         if error.param in ("messages", "prompt"):

@@ -3,6 +3,7 @@ runs it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specguide.errors import InvalidGuide, PromptTooLong, SpecguideError, UserError
@@ -67,7 +68,7 @@ class Task:
     """
 
     model: str
-    prompts: tuple[list[int], ...]
+    prompts: tuple[Sequence[int], ...]
     params: SamplingParams
     reasoning: ExpectedReasoning | None = None
     schema_params: tuple[str | None, ...] = ()

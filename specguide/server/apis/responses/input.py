@@ -10,6 +10,7 @@ from specguide.server.apis.responses.tools import flat_name
 from specguide.server.bodies.base_body import given
 from specguide.server.tasks.messages import arguments_of, with_thoughts
 from specguide.tokenizer.contents import between_parts, text_of
+from specguide.tokenizer.images import ImageParts
 
 _TAKEN = (
     "message",
@@ -23,11 +24,14 @@ _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develop
 
 
 def input_messages(
-    instructions: str | None, items: str | Sequence[Mapping[str, Any]]
+    instructions: str | None,
+    items: str | Sequence[Mapping[str, Any]],
+    images: ImageParts | None = None,
 ) -> list[dict[str, Any]]:
     """The messages as chat templates read them: consecutive reasoning, text and calls of the
     assistant become one message.
 
+    images: takes those of the user's messages, see `contents.text_of`
     Raises InvalidParams naming the item.
     """
     messages: list[dict[str, Any]] = (
@@ -37,7 +41,7 @@ def input_messages(
         return [*messages, {"role": "user", "content": items}]
     called = set[str]()
     for index, item in enumerate(items):
-        _add(messages, called, item, f"input[{index}]")
+        _add(messages, called, item, f"input[{index}]", images)
     if not messages:
         raise InvalidParams(
             "input has nothing that the model reads; give at least one message", param="input"
@@ -46,12 +50,16 @@ def input_messages(
 
 
 def _add(
-    messages: list[dict[str, Any]], called: set[str], item: Mapping[str, Any], param: str
+    messages: list[dict[str, Any]],
+    called: set[str],
+    item: Mapping[str, Any],
+    param: str,
+    images: ImageParts | None,
 ) -> None:
     """Add an item to the messages. called: ids of the calls in them"""
     kind = given(item, "type", "message")
     if kind == "message":
-        _say(messages, _message(item, param))
+        _say(messages, _message(item, param, images))
     elif kind == "reasoning":
         if thoughts := text_of(given(item, "content", ""), f"{param}.content", ""):
             messages.append({"role": "assistant", "content": "", "reasoning_content": thoughts})
@@ -90,18 +98,19 @@ def _check_reference(item: Mapping[str, Any], param: str) -> None:
         )
 
 
-def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:
+def _message(item: Mapping[str, Any], param: str, images: ImageParts | None) -> dict[str, Any]:
     role = item.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise InvalidParams(
             f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role"
         )
     content = item.get("content", ())
+    images = images if role == "user" else None
     return {
         "role": _ROLES[role],
         "content": ""
         if content is None
-        else text_of(content, f"{param}.content", between_parts(role)),
+        else text_of(content, f"{param}.content", between_parts(role), images),
     }
 
 

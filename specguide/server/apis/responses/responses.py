@@ -96,9 +96,11 @@ def _asked(
     """The turn, its conversation, the guide of its text, and the places of its tools."""
     rules = schema_rules(backend.config, body)
     asked = text_format_guide(body.text.format if body.text else None, rules)
+    images = backend.tokenizer.image_parts()
+    messages = input_messages(body.instructions, body.input, images)
     return (
         _with_flat_tools(backend, body),
-        Conversation("input", input_messages(body.instructions, body.input)),
+        Conversation("input", messages, images=images),
         guide_of(body, rules, {"text.format": asked}),
         ToolFields(function_places(body.tools or ())),
     )
