@@ -1,0 +1,167 @@
+"""Pictures: decoded within limits, prepared once, and put where a prompt has their placeholder."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from PIL import Image
+from vision_folders import VISION_FAMILIES, picture, save_vision
+
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.images import PreparedImage
+from specguide.models.encoders import ImageEncoder
+from specguide.tokenizer import Tokenizer
+from specguide.tokenizer.chat_template import ChatTemplate
+from specguide.tokenizer.images import ImageReader, decoding, reads_images
+from specguide.tokenizer.images.decoding import decoded_image, image_of_url
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", decoding.FORMATS)
+@pytest.mark.parametrize("mode", ["RGB", "L", "1"])
+def test_pictures_of_each_format_become_rgb(kind: str, mode: str) -> None:
+    image = picture(1).convert(mode)
+    made = decoded_image(encoded(image, kind), "image")
+    assert made.mode == "RGB" and made.size == image.size
+    if kind in ("PNG", "BMP"):
+        assert made.tobytes() == image.convert("RGB").tobytes()
+
+
+def test_what_is_transparent_becomes_white_and_exif_turns_a_picture() -> None:
+    clear = Image.new("RGBA", (2, 1), (10, 20, 30, 0))
+    clear.putpixel((1, 0), (10, 20, 30, 255))
+    made = decoded_image(encoded(clear), "image")
+    assert made.tobytes() == bytes([255, 255, 255, 10, 20, 30])
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by a quarter
+    turned = decoded_image(encoded(picture(1), "JPEG", exif=exif), "image")
+    assert turned.size == picture(1).size[::-1]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 8, 40, 300, 3000])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
+def test_a_file_that_is_cut_off_is_refused(kind: str, cut: int) -> None:
+    data = encoded(picture(1), kind)
+    if cut < len(data) - 16:
+        with pytest.raises(InvalidParams, match=r"cannot be read|damaged"):
+            decoded_image(data[:cut], "image")
+
+
+def test_limits_of_bytes_and_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encoded(picture(1))
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 50 * 30 - 1)
+    with pytest.raises(InvalidParams, match="50 × 30 pixels"):
+        decoded_image(data, "image")
+    monkeypatch.setattr(decoding, "MOST_BYTES", len(data) - 1)
+    url = "data:image/png;base64," + base64.b64encode(data).decode()
+    for call in (lambda: decoded_image(data, "image"), lambda: image_of_url(url, "image")):
+        with pytest.raises(InvalidParams, match="MiB"):
+            call()
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> ImageReader:
+    folder = tmp_path_factory.mktemp("llava")
+    save_vision("Llava", folder)
+    made = ImageReader.load(folder, transformers.AutoTokenizer.from_pretrained(folder), 4)
+    assert made is not None
+    return made
+
+
+def test_an_image_is_prepared_once_and_the_oldest_are_dropped(reader, monkeypatch) -> None:
+    first = reader.prepare(picture(1), "image")
+    assert reader.prepare(picture(1), "image") is first
+    size = sum(array.nbytes for array in first.arrays.values())
+    monkeypatch.setattr("specguide.tokenizer.images.reader._MOST_CACHED", 2 * size)
+    second = reader.prepare(picture(2), "image")
+    assert reader.prepare(picture(1), "image") is first
+    reader.prepare(picture(3), "image")
+    assert reader.prepare(picture(1), "image") is first
+    assert reader.prepare(picture(2), "image") is not second
+    assert second.digest != first.digest
+
+
+def test_images_stand_where_the_prompt_has_their_placeholder(reader) -> None:
+    images = [reader.prepare(picture(seed), "image") for seed in (1, 2)]
+    made = reader.prompt_ids([1, reader.token_id, 2, reader.token_id], images)
+    num = len(images[0].token_ids)
+    assert made == (1, *images[0].token_ids, 2, *images[1].token_ids)
+    assert [(one.start, one.image) for one in made.images] == [(1, images[0]), (num + 2, images[1])]
+    with pytest.raises(InvalidParams, match="0 places for images and 2 images"):
+        reader.prompt_ids([1, 2], images)
+
+
+def test_folders_that_do_not_say_how_images_are_prepared(tmp_path: Path) -> None:
+    save_vision("Llava", tmp_path)
+    assert reads_images(tmp_path)
+    settings = tmp_path / "preprocessor_config.json"
+    settings.write_text("{")
+    with pytest.raises(CheckpointError, match="image processor cannot be read"):
+        ImageReader.load(tmp_path, transformers.AutoTokenizer.from_pretrained(tmp_path), 4)
+    settings.unlink()
+    assert not reads_images(tmp_path)
+
+
+@pytest.mark.parametrize("name", VISION_FAMILIES)
+def test_an_encoder_makes_a_vector_for_each_place(name: str, tmp_path: Path) -> None:
+    model = save_vision(name, tmp_path)
+    own = ImageReader.load(tmp_path, transformers.AutoTokenizer.from_pretrained(tmp_path), 4)
+    assert own is not None
+    encoder = ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
+    for size in ((50, 30), (20, 61)):
+        image = own.prepare(picture(1, *size), "image")
+        (vectors,) = encoder.encode([image])
+        assert vectors.shape == (len(image.places), (1 + encoder.num_deep) * 64)
+        arrays = {key: torch.as_tensor(array) for key, array in image.arrays.items()}
+        with torch.inference_mode():
+            found = model.model.get_image_features(**arrays, return_dict=True).pooler_output
+        wanted = found if isinstance(found, torch.Tensor) else torch.cat(list(found))
+        torch.testing.assert_close(vectors[:, :64], wanted.reshape(-1, 64), atol=1e-5, rtol=1e-5)
+    other = PreparedImage(image.digest, image.arrays, image.token_ids, image.places[1:])
+    with pytest.raises(Exception, match="processor and encoder do not fit"):
+        encoder.encode([other])
+
+
+def test_an_encoder_without_one_of_its_tensors(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    save_vision("Mistral3", tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if "vision_tower" in name and "proj" in name)
+    save_file({key: it for key, it in tensors.items() if key != name}, path, {"format": "pt"})
+    with pytest.raises(CheckpointError, match="is missing"):
+        ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
+    wrong = {**tensors, name: tensors[name][:-1].contiguous()}
+    save_file(wrong, path, {"format": "pt"})
+    with pytest.raises(CheckpointError, match="another shape"):
+        ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
+    save_file({**tensors, f"{name}_scale_inv": torch.ones(1)}, path, {"format": "pt"})
+    with pytest.raises(CheckpointError, match="must not be quantized"):
+        ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
+
+
+def test_a_template_that_writes_only_parts_gets_texts_as_parts() -> None:
+    """Such a template of a published model drops texts, without a word."""
+    text = (
+        "{% for message in messages %}{{ message.role }}:"
+        "{% for part in message.content | selectattr('type', 'equalto', 'text') %}"
+        "{{ part.text }}{% endfor %}{% endfor %}"
+    )
+    chat = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_folder("specguide/assets/small/target")._backend
+    )
+    chat.chat_template = text
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "well"}]
+    assert ChatTemplate(chat).render({"messages": messages}) == "user:helloassistant:well"
