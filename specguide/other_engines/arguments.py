@@ -51,7 +51,10 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
 
 OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": called("params"),
-    **dict.fromkeys(("use_tqdm", "mm_processor_kwargs", "chat_template_content_format"), NOTHING),
+    **dict.fromkeys(("use_tqdm", "chat_template_content_format"), NOTHING),
+    "mm_processor_kwargs": OtherOption(
+        "change preprocessor_config.json in the model's folder", EMPTY
+    ),
     **dict.fromkeys(("messages", "conversation"), called("conversations")),
     "request_id": OtherOption("outputs are in the order of the prompts"),
     "lora_request": OtherOption(LORA),
@@ -198,7 +201,7 @@ OTHER_LLM_ATTRIBUTES: Mapping[str, str] = {
     **dict.fromkeys(
         ("start_profile", "stop_profile"), "build it with trace=True, and use write_trace(path)"
     ),
-    "reset_mm_cache": "models read only text: leave it out",
+    "reset_mm_cache": "images give way to others by themselves: leave it out",
     "preprocess_chat": "use tokenizer.apply_chat_template(messages)",
     **dict.fromkeys(
         ("llm_engine", "enqueue", "wait_for_completion", "stream", "async_generate"),

@@ -31,7 +31,7 @@ _SEED = OtherOption(
 _IDLE_FLAGS = (
     *("trust_remote_code", "disable_log_stats", "disable_log_requests", "async_scheduling"),
     *("disable_custom_all_reduce", "disable_frontend_multiprocessing", "use_v2_block_manager"),
-    *("language_model_only", "enable_dbo", "enable_eplb", "disable_hybrid_kv_cache_manager"),
+    *("enable_dbo", "enable_eplb", "disable_hybrid_kv_cache_manager"),
     *("enable_torch_compile", "enable_mixed_chunk", "disable_overlap_schedule", "stream_output"),
     *("enable_p2p_check", "enable_hierarchical_cache", "enable_dp_attention"),
     *("skip_server_warmup", "disable_async_output_proc", "O0", "O1", "O2", "O3"),
@@ -47,7 +47,7 @@ _IDLE_FLAGS = (
     "disable_logprobs_during_spec_decoding",
 )
 _IDLE = (
-    *("limit_mm_per_prompt", "mm_processor_kwargs", "chat_template_content_format", "swap_space"),
+    *("chat_template_content_format", "swap_space"),
     *("allowed_local_media_path", "allowed_media_domains", "mm_attention_backend"),
     *("compilation_config", "optimization_level", "performance_mode", "O", "attention_config"),
     *("attention_backend", "sampling_backend", "moe_runner_backend", "moe_a2a_backend"),
@@ -61,7 +61,7 @@ _IDLE = (
     *("h11_max_header_count", "watchdog_timeout", "warmups", "file_storage_path", "admin_api_key"),
     *("max_long_partial_prefills", "moe_backend", "all2all_backend", "expert_placement_strategy"),
     *("kernel_config", "eplb_config", "ubatch_size", "pt_load_map_location", "ignore_patterns"),
-    *("model_loader_extra_config", "media_io_kwargs", "mm_processor_cache_gb", "profiler_config"),
+    *("model_loader_extra_config", "mm_processor_cache_gb", "profiler_config"),
     *("mm_processor_cache_type", "mm_encoder_tp_mode", "mm_encoder_attn_backend", "lora_dtype"),
     *("video_pruning_rate", "show_hidden_metrics_for_version", "kv_cache_metrics_sample"),
     *("num_lookahead_slots", "kv_offloading_backend", "offload_backend", "additional_config"),
@@ -125,6 +125,13 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     ),
     **dict.fromkeys(_ALWAYS_ON, _ALWAYS),
     **{name: called(ours) for name, ours in _CALLED.items()},
+    # images
+    "language_model_only": OtherOption("set {max_image_tokens} to 0", ("false",), is_flag=True),
+    "limit_mm_per_prompt": OtherOption("set {limit_images_per_prompt}", EMPTY),
+    **dict.fromkeys(
+        ("mm_processor_kwargs", "media_io_kwargs"),
+        OtherOption("change preprocessor_config.json in the model's folder", EMPTY),
+    ),
     # the model
     **dict.fromkeys(("tokenizer", "tokenizer_path"), OtherOption(OWN_TOKENIZER)),
     "tokenizer_mode": OtherOption(OWN_TOKENIZER, ("auto", "hf")),

@@ -7,7 +7,7 @@ PYTHONPATH=. python tests/support/models_page.py     writes it
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from foreign_models import REFUSED, RUN
 from multimodal_models import MULTIMODAL as TEXT_TESTED
 from random_models import CASES, QUANTIZED
 from recorded_heads import load_record
+from vision_folders import VISION_FAMILIES
 
 from specguide.bench.tables import line
 from specguide.models import FAMILIES
@@ -92,10 +93,14 @@ What cannot run that way is refused, with what is missing: mixtures of experts, 
 state spaces, encoders, code of the folder's own (remote code).
 """
 _TEXT = """\
-## Text of multimodal folders
+## Models that read images
 
-The text model of these folders is loaded alone, with a warning; a request with an image is refused.
-Other architectures with encoders are refused by name.
+Where *images* are tested, [prompts may have images](serving.md#images): answers about them are
+transformers' in float32, token for token. The encoder runs by transformers' modules. Of the other
+folders, and of those without `preprocessor_config.json`, the text model is loaded alone, with a
+warning, and a request with an image is refused; so it is with several stages, with `--role`, and
+with quantized encoders. Video and sound are refused. Other architectures with encoders are refused
+by name.
 """
 _HEADS = """\
 ## Draft heads
@@ -136,8 +141,11 @@ def page() -> str:
         *_table(("refused", "because")),
         *(line((f"`{name}ForCausalLM`", _words(why))) for name, (_, why) in REFUSED.items()),
         f"\n{_TEXT}",
-        *_table(("architecture", "text")),
-        *(line((f"`{name}`", _of_text(name))) for name in sorted(MULTIMODAL)),
+        *_table(("architecture", "text", "images")),
+        *(
+            line((f"`{name}`", _of(TEXT_TESTED, name), _of(VISION_FAMILIES, name, "refused")))
+            for name in sorted(MULTIMODAL)
+        ),
         f"\n{_HEADS}",
         *_table(("layout", "recorded from")),
         *(line((name, made["version"])) for name, made in load_record().items()),
@@ -177,9 +185,9 @@ def _families() -> Iterator[Sequence[str]]:
         )
 
 
-def _of_text(architecture: str) -> str:
+def _of(tested: Collection[str], architecture: str, otherwise: str = PLANNED) -> str:
     name = architecture.removesuffix("ForConditionalGeneration")
-    return TESTED if name in TEXT_TESTED else PLANNED
+    return TESTED if name in tested else otherwise
 
 
 def _listed(names: Any) -> str:

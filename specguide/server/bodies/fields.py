@@ -48,11 +48,12 @@ _CACHE: Final = NoEffect("the prefix cache is always on")
 _APART: Final = NoEffect("reasoning is always streamed apart from the answer")
 _NAMES: Final = NoEffect("this server gives each request an id of its own")
 _BEAMS: Final = NoEffect("there is no beam search")
-_IMAGES: Final = NoEffect("this model does not read images")
+_NO_IMAGES: Final = NoEffect("only images are read, and they are not returned")
+_PREPARED: Final = Refused("images are prepared as the model's folder says: leave it out", ({},))
 _AS_SENT: Final = NoEffect("a conversation is read as it was sent")
 _NO_DIAL: Final = NoEffect("this model has no setting for it")
 _UNPAID: Final = NoEffect("nothing is billed here")
-_TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
+_TEXT_ONLY: Final = "answers are text only: leave it out"
 _HIDDEN: Final = "this server does not return it: leave it out"
 _TRANSFER: Final = "a request cannot move its KV cache to another server: leave it out"
 _WITHIN: Final = "put its fields at the top level of the body, as guided_json"
@@ -77,12 +78,11 @@ _GENERATING: Final[Table] = {
     "rid": _NAMES,
     "session_id": _NAMES,
     "stream_interval": NoEffect("each piece is sent as soon as it is there"),
-    "mm_processor_kwargs": _IMAGES,
-    "media_io_kwargs": _IMAGES,
     **dict.fromkeys(
-        ("return_mm_kwargs", "max_dynamic_patch", "min_dynamic_patch", "use_audio_in_video"),
-        _IMAGES,
+        ("mm_processor_kwargs", "media_io_kwargs", "max_dynamic_patch", "min_dynamic_patch"),
+        _PREPARED,
     ),
+    **dict.fromkeys(("return_mm_kwargs", "use_audio_in_video"), _NO_IMAGES),
     "routed_experts_prompt_start": NoEffect("the routed experts are not returned"),
     "return_cached_tokens_details": NoEffect("usage always has cached_tokens"),
     **dict.fromkeys(
@@ -174,8 +174,8 @@ COMPLETIONS: Final[Table] = {
 }
 
 TOKENIZE: Final[Table] = {
-    "mm_processor_kwargs": _IMAGES,
-    "media_io_kwargs": _IMAGES,
+    "mm_processor_kwargs": _PREPARED,
+    "media_io_kwargs": _PREPARED,
 }
 
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
@@ -197,7 +197,7 @@ RESPONSES: Final[Table] = {
     "request_id": _NAMES,
     "client_metadata": _STORED,
     "access_programs": _ONE_TIER,
-    "image": _IMAGES,
+    "image": NoEffect("images are parts of messages"),
     "background_options": NoEffect("there are no answers in the background"),
     "context_management": _AS_SENT,
     "max_tool_calls": NoEffect("there are no built-in tools"),
