@@ -24,6 +24,7 @@ def slots() -> SlotTensors:
         lengths=torch.full((NUM_SLOTS,), -7),
         active=torch.ones(NUM_SLOTS, dtype=torch.bool),
         adapter_ids=torch.full((NUM_SLOTS,), **ints),
+        position_shifts=torch.full((NUM_SLOTS,), -7),
         max_lens=torch.full((NUM_SLOTS,), -7),
         end_ids=torch.full((NUM_SLOTS, MAX_END_IDS), **ints),
         block_table=torch.full((NUM_SLOTS, MOST_PAGES), **ints),
@@ -54,7 +55,7 @@ def row(slot: int, most_pages: int, numbers: random.Random) -> SlotRow:
     return SlotRow(
         slot,
         or_none(pages),
-        or_none(SlotState(numbers.randrange(1 << 40), numbers.random() < 0.5, slot)),
+        or_none(SlotState(numbers.randrange(1 << 40), numbers.random() < 0.5, slot, -slot)),
         or_none(numbers.randrange(1 << 20)),
         or_none(entry(numbers)),
     )
