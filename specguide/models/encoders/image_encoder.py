@@ -13,6 +13,7 @@ from torch import Tensor
 from specguide.errors import CheckpointError, EngineError
 from specguide.host.transformers_import import import_transformers
 from specguide.images import PreparedImage
+from specguide.models.encoders import packed_attention
 from specguide.models.multimodal import is_of_encoder, text_name
 
 _TEXT_MODULES = ("language_model", "text_model")
@@ -68,6 +69,9 @@ class ImageEncoder:
         for name in _TEXT_MODULES:
             if hasattr(model, name):
                 setattr(model, name, None)
+        if hasattr(model, "visual"):  # Qwen's, which have windows and several images in one pass
+            packed_attention.register()
+            model.visual.config._attn_implementation = packed_attention.NAME
         return cls(model.to(device).eval().requires_grad_(False), hidden_size)
 
     @torch.inference_mode()
@@ -79,9 +83,11 @@ class ImageEncoder:
     def _encode(self, image: PreparedImage) -> Tensor:
         device = self._model.device
         arrays = {name: torch.as_tensor(array) for name, array in image.arrays.items()}
-        found = self._model.get_image_features(
-            **{name: tensor.to(device) for name, tensor in arrays.items()}, return_dict=True
-        )
+        # in float32, convolutions are exact, as products are
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            found = self._model.get_image_features(
+                **{name: tensor.to(device) for name, tensor in arrays.items()}, return_dict=True
+            )
         deep = found.deepstack_features if self.num_deep else ()
         vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
         if len(vectors) != len(image.places):
