@@ -119,9 +119,8 @@ def test_an_encoder_makes_a_vector_for_each_place(name: str, tmp_path: Path) -> 
     own = ImageReader.load(tmp_path, transformers.AutoTokenizer.from_pretrained(tmp_path), 4)
     assert own is not None
     encoder = ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
-    for size in ((50, 30), (20, 61)):
-        image = own.prepare(picture(1, *size), "image")
-        (vectors,) = encoder.encode([image])
+    images = [own.prepare(picture(1, *size), "image") for size in ((50, 30), (20, 61))]
+    for image, vectors in zip(images, encoder.encode(images), strict=True):
         assert vectors.shape == (len(image.places), (1 + encoder.num_deep) * 64)
         arrays = {key: torch.as_tensor(array) for key, array in image.arrays.items()}
         with torch.inference_mode():

@@ -33,6 +33,12 @@ class ImageEncoder:
         self._model, self.hidden_size = model, hidden_size
         deep = getattr(model.config.vision_config, "deepstack_visual_indexes", None) or ()
         self.num_deep = len(deep)
+        self._is_packed = self._packs(model)
+
+    @staticmethod
+    def _packs(model: Any) -> bool:
+        """Whether it encodes several images in one pass, without padding, as Qwen's do."""
+        return hasattr(model, "visual")
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, dtype: torch.dtype) -> ImageEncoder:
@@ -69,7 +75,7 @@ class ImageEncoder:
         for name in _TEXT_MODULES:
             if hasattr(model, name):
                 setattr(model, name, None)
-        if hasattr(model, "visual"):  # Qwen's, which have windows and several images in one pass
+        if cls._packs(model):
             packed_attention.register()
             model.visual.config._attn_implementation = packed_attention.NAME
         return cls(model.to(device).eval().requires_grad_(False), hidden_size)
@@ -78,11 +84,16 @@ class ImageEncoder:
     def encode(self, images: Sequence[PreparedImage]) -> list[Tensor]:
         """The vectors of each image, [places, (1 + num_deep) · hidden_size], on the encoder's
         device and in its dtype. Raises EngineError where an image has others than its places."""
-        return [self._encode(image) for image in images]
+        packs = [images] if self._is_packed else [[image] for image in images]
+        return [vectors for pack in packs if pack for vectors in self._encode(pack)]
 
-    def _encode(self, image: PreparedImage) -> Tensor:
+    def _encode(self, images: Sequence[PreparedImage]) -> Sequence[Tensor]:
+        """The vectors of each of some images, in one pass."""
         device = self._model.device
-        arrays = {name: torch.as_tensor(array) for name, array in image.arrays.items()}
+        arrays = {
+            name: torch.cat([torch.as_tensor(image.arrays[name]) for image in images])
+            for name in images[0].arrays
+        }
         # in float32, convolutions are exact, as products are
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             found = self._model.get_image_features(
@@ -90,12 +101,13 @@ class ImageEncoder:
             )
         deep = found.deepstack_features if self.num_deep else ()
         vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
-        if len(vectors) != len(image.places):
+        lens = [len(image.places) for image in images]
+        if len(vectors) != sum(lens):
             raise EngineError(
-                f"the encoder makes {len(vectors)} vectors of an image that has "
-                f"{len(image.places)} places: the folder's processor and encoder do not fit"
+                f"the encoder makes {len(vectors)} vectors of images that have {sum(lens)} places: "
+                "the folder's processor and encoder do not fit"
             )
-        return vectors
+        return vectors.split(lens)
 
     def _rows(self, found: Tensor | Iterable[Tensor]) -> Tensor:
         parts = [found] if isinstance(found, Tensor) else found

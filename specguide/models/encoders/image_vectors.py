@@ -49,12 +49,11 @@ class ImageVectors:
 
     def encode(self, images: Sequence[ImageToEncode]) -> None:
         """Encode each image into its rows."""
-        for rows, image in images:
-            (vectors,) = self._encoder.encode([image])
+        encoded = self._encoder.encode([image for _, image in images])
+        for (rows, _), vectors in zip(images, encoded, strict=True):
             index = torch.tensor(rows, device=self.vectors.device)
-            self.vectors[index] = vectors.view(len(rows), *self.vectors.shape[1:]).to(
-                self.vectors.dtype
-            )
+            made = vectors.view(len(rows), *self.vectors.shape[1:])
+            self.vectors[index] = made.to(self.vectors.dtype)
 
     def placed(self, embeddings: Tensor, rows: Tensor | None) -> Tensor:
         """Embeddings [T, hidden_size] with those of images put in their places.

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,7 @@ from specguide.tokenizer.transformers_tokenizer import read_if_there
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_MOST_CACHED: Final = 256 << 20
+_MOST_CACHED: Final = 1 << 30
 """Most bytes of prepared images that are kept for later turns of a conversation."""
 
 
@@ -77,7 +78,7 @@ class ImageReader:
                 folder, trust_remote_code=False, local_files_only=True
             )
             processor = transformers.AutoImageProcessor.from_pretrained(
-                folder, backend="pil", trust_remote_code=False, local_files_only=True
+                folder, backend=_backend(), trust_remote_code=False, local_files_only=True
             )
             settings = family.settings(config)
             if family.processor is not None:
@@ -156,13 +157,13 @@ class ImageReader:
             made = self._processor(
                 text=[self.placeholder],
                 images=[image],
-                return_tensors="np",
+                return_tensors="pt",
                 add_special_tokens=False,
             )
             token_ids = [int(token) for token in made["input_ids"][0]]
             grid = None
         else:
-            made = self._processor([image], return_tensors="np")
+            made = self._processor([image], return_tensors="pt")
             tokens = family.tokens(self._config, made)
             token_ids = [self._id(text) for text in tokens.texts]
             grid = tokens.grid
@@ -182,6 +183,11 @@ class ImageReader:
             while self._num_bytes > _MOST_CACHED and len(self._prepared) > 1:
                 _, oldest = self._prepared.popitem(last=False)
                 self._num_bytes -= _size(oldest.arrays)
+
+
+def _backend() -> str:
+    """What resizes images: torchvision, which is several times as fast, where it is installed."""
+    return "pil" if find_spec("torchvision") is None else "torchvision"
 
 
 def _size(arrays: Arrays) -> int:
