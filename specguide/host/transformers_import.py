@@ -4,6 +4,8 @@ something needs it."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _LOCK = threading.Lock()
 
@@ -16,3 +18,20 @@ def import_transformers() -> None:
     """
     with _LOCK:
         import transformers  # noqa: F401
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """A context in which transformers writes nothing but errors, and shows no progress."""
+    import_transformers()
+    from transformers.utils import logging
+
+    verbosity, has_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_progress:
+            logging.enable_progress_bar()

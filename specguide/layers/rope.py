@@ -135,7 +135,8 @@ def axis_of_dims(rope: RopeConfig, head_dim: int) -> Tensor:
     """Which of time, height and width (0, 1, 2) rotates each dimension, int64 [head_dim]. Raises
     CheckpointError where the sections are not those of the pairs that rotate."""
     num_pairs = rope.num_rotated(head_dim) // 2
-    if rope.sections and sum(rope.sections) != num_pairs:
+    in_pieces = rope.sections if not rope.has_mixed_sections else ()
+    if in_pieces and sum(in_pieces) != num_pairs:
         raise CheckpointError(
             f"rope parameter 'mrope_section' {list(rope.sections)} must add up to {num_pairs}, the "
             "pairs of dimensions that rotate"

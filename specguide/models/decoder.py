@@ -61,6 +61,8 @@ class Decoder:
     data, so a CUDA graph can capture it.
     """
 
+    images: ImageVectors | None = None
+
     def __init__(
         self,
         config: ModelConfig,
@@ -85,7 +87,6 @@ class Decoder:
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
         self.ranks, self.stage = ranks, stage
-        self.images: ImageVectors | None = None
         self._lora = lora
         place = Placement(self.device, dtype, config.quantization, ranks=ranks, lora=lora)
         inner = place.within("model")

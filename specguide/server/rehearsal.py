@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -17,6 +18,12 @@ from specguide.server.apis import chat
 from specguide.server.bodies.requests import ChatRequest
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
+
+_IMAGE: Final = "data:image/png;base64," + (
+    "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAAAAACPAi4CAAAAK0lEQVR42u3MMREAAAgEoNf+nTWEmwcBqMlN"
+    "RyAQCAQCgUAgEAgEAsHzYAFQLQF/OJ8+2wAAAABJRU5ErkJggg=="
+)
+"""A white square."""
 
 
 async def rehearse(app: FastAPI) -> None:
@@ -35,11 +42,16 @@ async def rehearse_routes(app: FastAPI) -> None:
 
 
 def rehearse_conversation(backend: Backend) -> None:
-    """Do the work that is put off until the first conversation: compiling the chat template, and
-    searching all tokens for the longest one. Some templates refuse this conversation."""
-    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "Hello"}]})
-    with suppress(SpecguideError, ApiError):
-        chat.parse(backend, body)
+    """Do the work that is put off until the first conversation: compiling the chat template,
+    searching all tokens for the longest one, and loading what reads images. Some templates refuse
+    this conversation."""
+    contents: list[Any] = ["Hello"]
+    if backend.tokenizer.images is not None:
+        contents.append([{"type": "image_url", "image_url": {"url": _IMAGE}}])
+    for content in contents:
+        body = ChatRequest.model_validate({"messages": [{"role": "user", "content": content}]})
+        with suppress(SpecguideError, ApiError):
+            chat.parse(backend, body)
 
 
 async def _never_comes() -> Message:

@@ -102,7 +102,7 @@ def text_of(content: Any, param: str, between: str, images: ImageParts | None = 
 
 
 def _why(images: ImageParts | None) -> str:
-    return "only text is read here" if images is None else "only text and images are read here"
+    return "text only is read here" if images is None else "only text and images are read here"
 
 
 def _told(part: Any) -> Any:

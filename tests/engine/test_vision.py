@@ -134,7 +134,7 @@ def test_without_memory_for_images_only_text_is_read(tmp_path):
     with pytest.warns(UserWarning, match="only the text model"):
         llm = LLM(tmp_path, max_image_tokens=0)
     (refused,) = llm.chat([MESSAGES], PARAMS)
-    assert "only text is read" in str(refused.error)
+    assert "text only is read" in str(refused.error)
 
 
 def test_too_many_images_are_refused_and_the_neighbour_is_served(tmp_path):

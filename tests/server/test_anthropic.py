@@ -346,7 +346,7 @@ def test_what_other_apis_name_otherwise_is_refused(name):
             "found type 'image'",
             "[0].source.content[0]",
         ),
-        ([{"type": "text", "text": "x"}, {"type": "text"}], "only text is read", "[1]"),
+        ([{"type": "text", "text": "x"}, {"type": "text"}], "text only is read", "[1]"),
         ([1], "a list of blocks", ""),
         (None, "a string or a list", ""),
     ],

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi import APIRouter, FastAPI
+from vision_folders import save_vision
 
 from specguide.config import EngineConfig
 from specguide.engine.setup.facts import resolved
@@ -65,3 +66,24 @@ def test_a_rehearsed_conversation_needs_no_engine(
     backend = Backend(engine, ServerConfig("small"))  # type: ignore[arg-type]
     rehearse_conversation(backend)
     assert "max_prompt_chars" in vars(backend)
+
+
+def test_a_rehearsal_reads_an_image_where_the_model_does(tmp_path, monkeypatch) -> None:
+    save_vision("Llava", tmp_path)
+    config = resolved(EngineConfig(model=tmp_path))
+    tokenizer = load_tokenizer(config)
+    prepared: list[object] = []
+    assert tokenizer.images is not None
+    prepare = tokenizer.images.prepare
+    monkeypatch.setattr(
+        tokenizer.images, "prepare", lambda *args: prepared.append(args) or prepare(*args)
+    )
+    facts = {
+        "config": config,
+        "tokenizer": tokenizer,
+        "vocab_size": 300,
+        "max_model_len": 400,
+        "max_unfinished": 9,
+    }
+    rehearse_conversation(Backend(SimpleNamespace(**facts), ServerConfig("small")))
+    assert len(prepared) == 1

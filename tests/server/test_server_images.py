@@ -140,7 +140,7 @@ def test_what_is_no_image_is_named(client, part, words):
 def test_images_elsewhere_and_too_many_are_refused(client):
     image = image_url(url_of(picture(1)))
     answer = chat(client, [{"role": "system", "content": [image]}, *user(TEXT)])
-    assert "only text is read" in answer["error"]["message"]
+    assert "text only is read" in answer["error"]["message"]
     answer = chat(client, user(*[image] * 3))
     assert "more than 2 images" in answer["error"]["message"]
     answer = chat(client, user(image, TEXT), truncate_prompt_tokens=10)

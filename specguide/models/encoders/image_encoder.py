@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError, EngineError
-from specguide.host.transformers_import import import_transformers
+from specguide.host.transformers_import import import_transformers, quiet_transformers
 from specguide.images import PreparedImage
 from specguide.models.encoders import packed_attention
 from specguide.models.multimodal import is_of_encoder, text_name
@@ -47,8 +46,7 @@ class ImageEncoder:
         import_transformers()
         from transformers import AutoConfig, AutoModelForImageTextToText
 
-        local = {"trust_remote_code": False, "local_files_only": True}
-        config = AutoConfig.from_pretrained(folder, **local)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         text = config.get_text_config()
         hidden_size = text.hidden_size
         for name, value in _SMALL.items():
@@ -56,7 +54,7 @@ class ImageEncoder:
         config.__dict__.pop("quantization_config", None)
         config.tie_word_embeddings = False
         try:
-            with _without_report():
+            with quiet_transformers():  # of the text model's tensors, left aside on purpose
                 whole, info = AutoModelForImageTextToText.from_pretrained(
                     folder,
                     config=config,
@@ -64,7 +62,8 @@ class ImageEncoder:
                     attn_implementation="sdpa",
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
-                    **local,
+                    trust_remote_code=False,
+                    local_files_only=True,
                 )
         except Exception as error:  # it checks values in its own ways
             raise CheckpointError(
@@ -117,23 +116,6 @@ class ImageEncoder:
     def num_bytes(self) -> int:
         """Memory of its weights, bytes."""
         return sum(tensor.nbytes for tensor in self._model.state_dict().values())
-
-
-@contextmanager
-def _without_report() -> Iterator[None]:
-    """A context in which transformers does not list the text model's tensors, which are left aside
-    on purpose."""
-    from transformers.utils import logging
-
-    verbosity, has_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if has_progress:
-            logging.enable_progress_bar()
 
 
 def _check_loaded(folder: Path, info: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ def _plain(block: Mapping[str, Any], place: str) -> str:
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         raise InvalidParams(
-            f'only text is read here: a block must be {{"type": "text", "text": …}}, found type '
+            f'text only is read here: a block must be {{"type": "text", "text": …}}, found type '
             f"{block.get('type')!r}",
             param=place,
         )

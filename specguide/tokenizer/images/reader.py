@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.host.transformers_import import import_transformers
+from specguide.host.transformers_import import quiet_transformers
 from specguide.images import PreparedImage, PromptIds, PromptImage
 from specguide.tokenizer.images.families import (
     FAMILIES,
@@ -69,35 +69,15 @@ class ImageReader:
         """
         if not reads_images(folder):
             return None
-        import_transformers()
-        import transformers
-
         family = FAMILIES[model_type(folder)]
         try:
-            config = transformers.AutoConfig.from_pretrained(
-                folder, trust_remote_code=False, local_files_only=True
-            )
-            processor = transformers.AutoImageProcessor.from_pretrained(
-                folder, backend=_backend(), trust_remote_code=False, local_files_only=True
-            )
-            settings = family.settings(config)
-            if family.processor is not None:
-                stated = read_if_there(folder / "processor_config.json")
-                settings |= {name: stated[name] for name in settings if name in stated}
-                processor = getattr(transformers, family.processor)(processor, chat, **settings)
-                settings = {}
+            with quiet_transformers():
+                config, processor = _loaded(folder, family, chat)
         except Exception as error:  # it checks values in its own ways
             raise CheckpointError(
                 f"{folder}: its image processor cannot be read: {error}"
             ) from None
-        return cls(
-            family,
-            config,
-            partial(processor, **settings),
-            chat,
-            token_id=image_token_id(folder),
-            most=most,
-        )
+        return cls(family, config, processor, chat, token_id=image_token_id(folder), most=most)
 
     def check_number(self, num_images: int, param: str) -> None:
         """Raises InvalidParams for more images than a request may have."""
@@ -183,6 +163,24 @@ class ImageReader:
             while self._num_bytes > _MOST_CACHED and len(self._prepared) > 1:
                 _, oldest = self._prepared.popitem(last=False)
                 self._num_bytes -= _size(oldest.arrays)
+
+
+def _loaded(folder: Path, family: ImageFamily, chat: Any) -> tuple[Any, Any]:
+    """A folder's configuration, and what calls its processor."""
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(
+        folder, trust_remote_code=False, local_files_only=True
+    )
+    processor = transformers.AutoImageProcessor.from_pretrained(
+        folder, backend=_backend(), trust_remote_code=False, local_files_only=True
+    )
+    settings = family.settings(config)
+    if family.processor is None:
+        return config, partial(processor, **settings)
+    stated = read_if_there(folder / "processor_config.json")
+    settings |= {name: stated[name] for name in settings if name in stated}
+    return config, getattr(transformers, family.processor)(processor, chat, **settings)
 
 
 def _backend() -> str:
