@@ -143,3 +143,25 @@ def test_too_many_images_are_refused_and_the_neighbour_is_served(tmp_path):
     one = [{"role": "user", "content": [{"type": "image", "image": picture(1)}]}]
     refused, served = llm.chat([MESSAGES, one], PARAMS)
     assert "more than 1 images" in str(refused.error) and served.error is None
+
+
+def test_two_ranks_read_the_images_of_one(tmp_path):
+    save_vision("Qwen3VL", tmp_path)
+    answers = []
+    for size in (1, 2):
+        llm = LLM(tmp_path, tensor_parallel_size=size)
+        (answer,) = llm.chat([MESSAGES], PARAMS)
+        assert answer.error is None
+        answers.append(answer.token_ids)
+        llm.close()
+    assert answers[0] == answers[1]
+
+
+def test_stages_of_a_pipeline_read_text_only(tmp_path):
+    save_vision("Llava", tmp_path)
+    llm = LLM(tmp_path, pipeline_parallel_size=2)
+    (refused,) = llm.chat([MESSAGES], PARAMS)
+    assert "text only is read" in str(refused.error)
+    (text,) = llm.generate("abc", PARAMS)
+    assert text.error is None
+    llm.close()
