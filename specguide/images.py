@@ -38,7 +38,7 @@ class PromptImage(NamedTuple):
 
 class PromptIds(tuple[int, ...]):
     """The token ids of a prompt, and the images among them in the order of their starts. A slice
-    has no images."""
+    has no images. Prompts with other images are not equal."""
 
     images: tuple[PromptImage, ...]
 
@@ -47,6 +47,19 @@ class PromptIds(tuple[int, ...]):
         made = super().__new__(cls, token_ids)
         made.images = images
         return made
+
+    @property
+    def _contents(self) -> list[tuple[int, bytes]]:
+        return [(start, image.digest) for start, image in self.images]
+
+    def __eq__(self, other: object) -> bool:
+        theirs = other._contents if isinstance(other, PromptIds) else []
+        return super().__eq__(other) and self._contents == theirs
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
 
 class RotaryPositions(NamedTuple):

@@ -12,6 +12,7 @@ from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.images import PromptIds
 from specguide.params import SamplingParams
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -74,3 +75,36 @@ def test_a_guide_and_penalties_beside_images():
     while engine.num_unfinished:
         engine.step()
     assert request.finish_reason == "stop" and len(request.text.text) == 6
+
+
+def test_faithful_samples_score_the_images_of_their_own_prompt():
+    engine, _ = engine_with(64)
+    words = ["yes", "no", "may be"]
+    params = SamplingParams(guide=Guide(choice=words), faithful=True, temperature=0, logprobs=0)
+    prompts = [prompt_of([[20, 21], image_of(ids), [9]]) for ids in (range(30, 39), range(50, 59))]
+    engine_of_text = Engine(EngineConfig(max_model_len=256))
+    scores = []
+    for one, index in ((engine, 0), (engine_of_text, 1)):
+        requests = [one.add(prompt[index], params) for prompt in prompts]
+        while one.num_unfinished:
+            one.step()
+        scores.append(
+            [
+                [
+                    entry[token].logprob
+                    for token, entry in zip(r.output_ids, r.logprobs, strict=True)
+                ]
+                for r in requests
+            ]
+        )
+    assert scores[0] == [pytest.approx(wanted, abs=1e-4) for wanted in scores[1]]
+    assert scores[0][0] != scores[0][1]
+
+
+def test_prompts_with_other_images_are_not_equal():
+    (first, plain), (second, _) = (
+        prompt_of([[20], image_of(ids)]) for ids in (range(30, 34), range(40, 44))
+    )
+    assert first != second and first == PromptIds(first, first.images)
+    assert first != tuple(first) and tuple(first) != first and len({first, second}) == 2
+    assert PromptIds(plain) == tuple(plain)

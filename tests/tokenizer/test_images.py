@@ -96,7 +96,7 @@ def test_images_stand_where_the_prompt_has_their_placeholder(reader) -> None:
     images = [reader.prepare(picture(seed), "image") for seed in (1, 2)]
     made = reader.prompt_ids([1, reader.token_id, 2, reader.token_id], images)
     num = len(images[0].token_ids)
-    assert made == (1, *images[0].token_ids, 2, *images[1].token_ids)
+    assert tuple(made) == (1, *images[0].token_ids, 2, *images[1].token_ids)
     assert [(one.start, one.image) for one in made.images] == [(1, images[0]), (num + 2, images[1])]
     with pytest.raises(InvalidParams, match="0 places for images and 2 images"):
         reader.prompt_ids([1, 2], images)

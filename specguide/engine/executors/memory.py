@@ -23,8 +23,8 @@ _SHORTEST = 2
 """Tokens of the shortest context: one of prompt, one of output."""
 _SAVED_SHARE = 0.05
 """Part of the free memory in which states of linear attention are saved for later requests."""
-_ENCODER_BYTES = 2 << 30
-"""Room for what an encoder computes of a large image, beside its weights."""
+_ENCODER_BYTES = 200 << 10
+"""Room for what an encoder computes, beside its weights, for each vector of the largest image."""
 _LIBRARY_BYTES = 1 << 30
 """Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
@@ -195,7 +195,7 @@ def _cache_size(
         config.max_model_len,
         config.max_batch_size,
         _activation_bytes(target, config.max_prefill_tokens, num_nodes)
-        + (_ENCODER_BYTES if target.images is not None else 0),
+        + config.max_image_tokens * _ENCODER_BYTES * (target.device.type == "cuda"),
     )
     return cache_size(config.cache, needs, target.device)
 

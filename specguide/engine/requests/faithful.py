@@ -22,6 +22,7 @@ from typing import Protocol
 
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guided.finite import FiniteGrammar
+from specguide.images import PromptIds
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.request_records import Logprob
@@ -136,7 +137,7 @@ class _Job:
         num_top = spec.params.logprobs or 0
         asked = RequestSpec(
             request_id,
-            (*spec.prompt_ids, *self.scored.sequences[index]),
+            PromptIds((*spec.prompt_ids, *self.scored.sequences[index]), spec.images),
             SamplingParams(max_tokens=1, ignore_eos=True, prompt_logprobs=num_top),
             priority=spec.priority,
             arrival_s=spec.arrival_s,
