@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from vision_folders import VISION_FAMILIES, picture, save_vision
 
 from specguide.errors import CheckpointError, InvalidParams
@@ -133,8 +134,6 @@ def test_an_encoder_makes_a_vector_for_each_place(name: str, tmp_path: Path) -> 
 
 
 def test_an_encoder_without_one_of_its_tensors(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     save_vision("Mistral3", tmp_path)
     path = tmp_path / "model.safetensors"
     tensors = load_file(path)
@@ -147,8 +146,41 @@ def test_an_encoder_without_one_of_its_tensors(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="another shape"):
         ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
     save_file({**tensors, f"{name}_scale_inv": torch.ones(1)}, path, {"format": "pt"})
-    with pytest.raises(CheckpointError, match="must not be quantized"):
+    with pytest.raises(CheckpointError, match="quantized encoders are not supported"):
         ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "other_names"),
+    [
+        ("Qwen2_5_VL", {"visual.": "model.visual.", "model.": "model.language_model."}),
+        (
+            "Llava",
+            {
+                "language_model.model.": "model.language_model.",
+                "language_model.lm_head.": "lm_head.",
+                "vision_tower.": "model.vision_tower.",
+                "multi": "model.multi",
+            },
+        ),
+        ("Llava", {"vision_tower.": "vision_tower.vision_model."}),
+        ("Qwen3_5", {}),
+    ],
+)
+def test_tensors_of_other_layouts_and_of_mtp_layers(
+    name: str, other_names: dict[str, str], tmp_path: Path
+) -> None:
+    save_vision(name, tmp_path)
+    wanted = ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)._model.state_dict()
+    path = tmp_path / "model.safetensors"
+    tensors = {"mtp.layers.0.self_attn.q_proj.weight": torch.zeros(2, 2)}
+    for key, tensor in load_file(path).items():
+        new = next((new for new in other_names if key.startswith(new)), "")
+        tensors[other_names.get(new, "") + key.removeprefix(new)] = tensor
+    save_file(tensors, path, {"format": "pt"})
+    found = ImageEncoder.load(tmp_path, torch.device("cpu"), torch.float32)._model.state_dict()
+    assert wanted.keys() == found.keys()
+    assert all(torch.equal(found[key], tensor) for key, tensor in wanted.items())
 
 
 def test_a_template_that_writes_only_parts_gets_texts_as_parts() -> None:

@@ -69,7 +69,7 @@ class ImageEncoder:
             raise CheckpointError(
                 f"{folder}: transformers cannot load its encoder: {error}"
             ) from None
-        _check_loaded(folder, info)
+        _check_loaded(folder, info, set(whole.state_dict()))
         model = whole.model
         for name in _TEXT_MODULES:
             if hasattr(model, name):
@@ -118,17 +118,26 @@ class ImageEncoder:
         return sum(tensor.nbytes for tensor in self._model.state_dict().values())
 
 
-def _check_loaded(folder: Path, info: dict[str, Any]) -> None:
-    """Raise CheckpointError unless all tensors of the encoder, and no others of it, were read."""
-    wrong = [str(key[0] if isinstance(key, tuple) else key) for key in info["mismatched_keys"]]
+def _check_loaded(folder: Path, info: dict[str, Any], own: set[str]) -> None:
+    """Raise CheckpointError unless all tensors of the encoder were read, and no other stands beside
+    them. own: names of the model's tensors"""
+    modules = {_module(name) for name in own if is_of_encoder(text_name(name))}
+    beside = [
+        name
+        for name in info["unexpected_keys"]
+        if {_module(name), f"model.{_module(name)}"} & modules
+    ]
+    shapes = [str(key[0] if isinstance(key, tuple) else key) for key in info["mismatched_keys"]]
     kinds = {
         "is missing": info["missing_keys"],
-        "has another shape": wrong,
-        "is of a kind that is not supported (encoders must not be quantized)": info[
-            "unexpected_keys"
-        ],
+        "has another shape": shapes,
+        "is not known (quantized encoders are not supported)": beside,
     }
     for problem, names in kinds.items():
         of_encoder = sorted(name for name in names if is_of_encoder(text_name(name)))
         if of_encoder:
             raise CheckpointError(f"{folder}: tensor {of_encoder[0]!r} {problem}")
+
+
+def _module(name: str) -> str:
+    return name.rpartition(".")[0]
