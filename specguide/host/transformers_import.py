@@ -20,18 +20,34 @@ def import_transformers() -> None:
         import transformers  # noqa: F401
 
 
+class _Quiet:
+    """How many threads want transformers to be quiet, and how talkative it was before."""
+
+    num_threads = 0
+    verbosity = 0
+    has_progress = False
+
+
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """A context in which transformers writes nothing but errors, and shows no progress."""
+    """A context in which transformers writes nothing but errors, and shows no progress, until no
+    thread is in such a context."""
     import_transformers()
     from transformers.utils import logging
 
-    verbosity, has_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    with _LOCK:
+        if not _Quiet.num_threads:
+            _Quiet.verbosity = logging.get_verbosity()
+            _Quiet.has_progress = logging.is_progress_bar_enabled()
+            logging.set_verbosity_error()
+            logging.disable_progress_bar()
+        _Quiet.num_threads += 1
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
-        if has_progress:
-            logging.enable_progress_bar()
+        with _LOCK:
+            _Quiet.num_threads -= 1
+            if not _Quiet.num_threads:
+                logging.set_verbosity(_Quiet.verbosity)
+                if _Quiet.has_progress:
+                    logging.enable_progress_bar()
