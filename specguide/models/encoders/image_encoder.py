@@ -112,11 +112,6 @@ class ImageEncoder:
         parts = [found] if isinstance(found, Tensor) else found
         return torch.cat([part.reshape(-1, self.hidden_size) for part in parts])
 
-    @property
-    def num_bytes(self) -> int:
-        """Memory of its weights, bytes."""
-        return sum(tensor.nbytes for tensor in self._model.state_dict().values())
-
 
 def _check_loaded(folder: Path, info: dict[str, Any], own: set[str]) -> None:
     """Raise CheckpointError unless all tensors of the encoder were read, and no other stands beside
