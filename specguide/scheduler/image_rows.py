@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from specguide.batch import ImageToEncode
 from specguide.images import PreparedImage
+
+_FULL_PASS: Final = 1024
+"""Vectors of a pass of the encoder that takes little longer than one of fewer: launching its
+kernels takes most of the time then."""
 
 
 @dataclass(eq=False)
@@ -14,6 +19,7 @@ class _Held:
     """An image with rows. num_holders: requests that need them; is_encoded: they have its vectors,
     or will have when the planned iterations have run"""
 
+    image: PreparedImage
     rows: tuple[int, ...]
     num_holders: int = 0
     is_encoded: bool = False
@@ -53,15 +59,25 @@ class ImageRows:
         """The rows of an image that is held, which the next batch encodes unless it is."""
         held = self._held[image.digest]
         if not held.is_encoded:
-            held.is_encoded = True
-            self._to_encode.append(ImageToEncode(held.rows, image))
+            self._encode(held)
         return held.rows
 
     def take(self) -> tuple[ImageToEncode, ...]:
-        """The images to encode before the batch that is planned now."""
+        """The images to encode before the batch that is planned now: those that it needs, and as
+        many that others will need as fill up the pass."""
+        if self._to_encode:
+            room = _FULL_PASS - sum(len(one.rows) for one in self._to_encode)
+            for held in self._held.values():
+                if held.num_holders and not held.is_encoded and len(held.rows) <= room:
+                    room -= len(held.rows)
+                    self._encode(held)
         taken = tuple(self._to_encode)
         self._to_encode = []
         return taken
+
+    def _encode(self, held: _Held) -> None:
+        held.is_encoded = True
+        self._to_encode.append(ImageToEncode(held.rows, held.image))
 
     def num_of(self, images: Iterable[PreparedImage]) -> int:
         """Number of rows that these images need together."""
@@ -74,7 +90,7 @@ class ImageRows:
             if len(image.places) > len(self._free):
                 return False
             first = len(self._free) - len(image.places)
-            held = _Held(tuple(self._free[first:]))
+            held = _Held(image, tuple(self._free[first:]))
             del self._free[first:]
         held.num_holders += 1
         self._held[image.digest] = held

@@ -85,3 +85,19 @@ def test_contents_have_numbers_of_their_own():
     assert all(number < 0 for number in first) and len(set(first)) == 40
     assert all({*first[place : place + 2]} != {*second[place : place + 2]} for place in range(39))
     assert min(first) >= -(2**63)
+
+
+def test_a_pass_is_filled_up_with_images_that_others_will_need(monkeypatch):
+    monkeypatch.setattr("specguide.scheduler.image_rows._FULL_PASS", 6)
+    rows = ImageRows(20)
+    images = [image_of(name, size) for name, size in enumerate((2, 3, 5, 1, 4))]
+    assert rows.hold(images)
+    rows.release(images[3:4])
+    assert rows.take() == ()  # nobody needs one yet
+    rows.rows(images[0])
+    assert [one.image for one in rows.take()] == images[:2]
+    rows.rows(images[2])
+    rows.rows(images[1])
+    assert [one.image for one in rows.take()] == images[2:3]
+    rows.rows(images[4])
+    assert [one.image for one in rows.take()] == images[4:]
