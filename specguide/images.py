@@ -15,7 +15,8 @@ class PreparedImage:
 
     digest:    16 bytes that name its content; equal images have equal ones
     arrays:    what the encoder reads, by the names that transformers' processors use
-               (`pixel_values`, `image_grid_thw`, `image_sizes`, …), for this image alone
+               (`pixel_values`, `image_grid_thw`, `image_sizes`, …), for this image alone. Those of
+               uint16 have the bits of bfloat16, which numpy does not know
     token_ids: the tokens that stand for it in a prompt
     places:    ascending indices of the `token_ids` whose embedding is a vector of the image instead
     grid:      rows and columns of these vectors, where the model numbers positions in both

@@ -171,10 +171,10 @@ class Tokenizer:
             prompt_ids, is_guided=is_guided, skip_special_tokens=skip_special_tokens
         )
 
-    def read_images(self, folder: Path, most: int) -> None:
-        """Read images from now on, if the folder's model does. most: most images of a request.
-        Raises CheckpointError."""
-        self.images = ImageReader.load(folder, self._template.chat, most)
+    def read_images(self, folder: Path, most: int, dtype: str) -> None:
+        """Read images from now on, if the folder's model does; most, dtype: see ImageReader. Raises
+        CheckpointError."""
+        self.images = ImageReader.load(folder, self._template.chat, most, dtype)
 
     def image_parts(self) -> ImageParts | None:
         """What takes the images of a conversation; None: the model reads text only."""

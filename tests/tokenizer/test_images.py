@@ -133,6 +133,21 @@ def test_an_encoder_makes_a_vector_for_each_place(name: str, tmp_path: Path) -> 
         encoder.encode([other])
 
 
+@pytest.mark.parametrize("name", ["Qwen3VL", "Mistral3"])
+def test_pixels_of_bfloat16_are_those_that_an_encoder_rounds(name: str, tmp_path: Path) -> None:
+    save_vision(name, tmp_path)
+    chat = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    encoder = ImageEncoder.load(tmp_path, torch.device("cpu"), torch.bfloat16)
+    vectors = []
+    for dtype in ("float32", "bfloat16"):
+        own = ImageReader.load(tmp_path, chat, 4, dtype)
+        assert own is not None
+        image = own.prepare(picture(1), "image")
+        assert image.arrays["pixel_values"].itemsize == (4 if dtype == "float32" else 2)
+        vectors += encoder.encode([image])
+    assert torch.equal(*vectors)
+
+
 def test_an_encoder_without_one_of_its_tensors(tmp_path: Path) -> None:
     save_vision("Mistral3", tmp_path)
     path = tmp_path / "model.safetensors"

@@ -51,5 +51,4 @@ def _array(data: ArrayData) -> np.ndarray:
     dtype = np.dtype(data.dtype)
     if dtype.hasobject or len(data.data) != prod(data.shape) * dtype.itemsize:
         raise InvalidParams("an array of an image has another size than its data", param="prompt")
-    # a copy, since the message's own bytes are read-only
-    return np.frombuffer(data.data, dtype).reshape(data.shape).copy()
+    return np.frombuffer(data.data, dtype).reshape(data.shape)

@@ -20,6 +20,7 @@ def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
     a chat template in its place that is malformed."""
     tokenizer = Tokenizer.from_folder(target_folder(config.model), config.chat_template)
     if config.max_image_tokens:
-        tokenizer.read_images(target_folder(config.model), config.limit_images_per_prompt)
+        most = config.limit_images_per_prompt
+        tokenizer.read_images(target_folder(config.model), most, config.dtype)
     tokenizer.detokenizer()  # so that a broken one raises now, not later
     return tokenizer

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,8 +91,7 @@ class ImageEncoder:
         """The vectors of each of some images, in one pass."""
         device = self._model.device
         arrays = {
-            name: torch.cat([torch.as_tensor(image.arrays[name]) for image in images])
-            for name in images[0].arrays
+            name: _tensor([image.arrays[name] for image in images]) for name in images[0].arrays
         }
         # in float32, convolutions are exact, as products are
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -111,6 +111,12 @@ class ImageEncoder:
     def _rows(self, found: Tensor | Iterable[Tensor]) -> Tensor:
         parts = [found] if isinstance(found, Tensor) else found
         return torch.cat([part.reshape(-1, self.hidden_size) for part in parts])
+
+
+def _tensor(arrays: Sequence[np.ndarray]) -> Tensor:
+    """Arrays of PreparedImages, one behind the other."""
+    tensor = torch.from_numpy(np.concatenate(arrays))
+    return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
 
 
 def _check_loaded(folder: Path, info: dict[str, Any], own: set[str]) -> None:

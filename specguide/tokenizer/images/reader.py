@@ -39,6 +39,7 @@ class ImageReader:
     token_id: the token that stands for an image in a chat template's text, and for each of its
               vectors in a prompt
     most:     most images of a request
+    dtype:    torch's name of the dtype of the encoder
     """
 
     def __init__(
@@ -50,21 +51,22 @@ class ImageReader:
         *,
         token_id: int,
         most: int,
+        dtype: str,
     ) -> None:
         """config: transformers' configuration of the folder; processor: calls its image
         processor, or the processor that writes the tokens as well; chat: its tokenizer"""
         self._family, self._config, self._processor, self._chat = family, config, processor, chat
-        self.token_id, self.most = token_id, most
+        self.token_id, self.most, self._dtype = token_id, most, dtype
         self._prepared: OrderedDict[bytes, PreparedImage] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, folder: Path, chat: Any, most: int) -> ImageReader | None:
+    def load(cls, folder: Path, chat: Any, most: int, dtype: str = "float32") -> ImageReader | None:
         """The reader of a folder; None where its images are not read.
 
-        chat: its tokenizer as transformers has it
-        most: most images of a request
+        chat:  its tokenizer as transformers has it
+        most, dtype: see the class
         Raises CheckpointError for a processor that cannot be read.
         """
         if not reads_images(folder):
@@ -77,7 +79,8 @@ class ImageReader:
             raise CheckpointError(
                 f"{folder}: its image processor cannot be read: {error}"
             ) from None
-        return cls(family, config, processor, chat, token_id=image_token_id(folder), most=most)
+        token_id = image_token_id(folder)
+        return cls(family, config, processor, chat, token_id=token_id, most=most, dtype=dtype)
 
     def check_number(self, num_images: int, param: str) -> None:
         """Raises InvalidParams for more images than a request may have."""
@@ -148,8 +151,17 @@ class ImageReader:
             token_ids = [self._id(text) for text in tokens.texts]
             grid = tokens.grid
         places = [place for place, token in enumerate(token_ids) if token == self.token_id]
-        arrays = {name: np.asarray(made[name]) for name in family.arrays if name in made}
+        arrays = {name: self._array(made[name]) for name in family.arrays if name in made}
         return PreparedImage(digest, arrays, tuple(token_ids), tuple(places), grid)
+
+    def _array(self, tensor: Any) -> np.ndarray:
+        """A tensor as PreparedImage has it: pixels in bfloat16 where the encoder rounds them to it
+        anyway, half as much to keep and to send."""
+        import torch
+
+        if self._dtype == "bfloat16" and tensor.is_floating_point():
+            tensor = tensor.to(torch.bfloat16).view(torch.uint16)
+        return np.asarray(tensor)
 
     def _id(self, text: str | None) -> int:
         """The id of a token of ImageTokens."""
