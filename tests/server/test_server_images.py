@@ -145,3 +145,9 @@ def test_images_elsewhere_and_too_many_are_refused(client):
     assert "more than 2 images" in answer["error"]["message"]
     answer = chat(client, user(image, TEXT), truncate_prompt_tokens=10)
     assert "images is not cut" in answer["error"]["message"]
+
+
+def test_a_large_picture_fits_into_a_body(client):
+    url = url_of(picture(1, 1400, 1400))
+    assert len(url) > 7 << 20  # more than the limit of models that read text alone
+    assert "error" not in chat(client, user(image_url(url), TEXT))
