@@ -46,7 +46,7 @@ def _given(*args: str) -> dict[str, Any]:
         "--disable-cascade-attn --no-use-tqdm-on-load --moe-backend triton --port 5",
         "--enable-server-load-tracking --port 5",
         "--bucket-time-to-first-token 1 2 --decode-attention-backend fa3 --base-gpu-id 0 --port 5",
-        "--async-scheduling --limit-mm-per-prompt.image 0 --schedule-policy lpm --port 5",
+        "--async-scheduling --schedule-policy lpm --port 5",
     ],
 )
 def test_what_changes_nothing_is_taken(written: str) -> None:
@@ -84,6 +84,9 @@ def test_own_options_stay_what_they_are() -> None:
         ("--max-logprobs 50", "a request may ask for at most 20"),
         ("--base-gpu-id 2", "the variable CUDA_VISIBLE_DEVICES"),
         ("--fastapi-root-path /a", "use --root-path"),
+        ("--limit-mm-per-prompt.image 0", "set --limit-images-per-prompt"),
+        ("--language-model-only", "set --max-image-tokens to 0"),
+        ('--mm-processor-kwargs {"a":1}', "preprocessor_config.json"),
         ("--speculative-accept-threshold-single 0.5", "verified exactly"),
         ("--speculative-algorithm EAGLE3", "use --spec-method, --head and"),
         (

@@ -151,3 +151,17 @@ def test_a_large_picture_fits_into_a_body(client):
     url = url_of(picture(1, 1400, 1400))
     assert len(url) > 7 << 20  # more than the limit of models that read text alone
     assert "error" not in chat(client, user(image_url(url), TEXT))
+
+
+def test_the_example_runs_as_printed(client, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    blocks = page.split("```python\n")
+    (code,) = (block.partition("```")[0] for block in blocks if "invoice.png" in block)
+    assert '"FOLDER"' in code and "http://127.0.0.1:8000" in code
+    code = code.replace('"FOLDER"', '"small"').replace(
+        "http://127.0.0.1:8000", str(client.base_url).rstrip("/")
+    )
+    picture(1).save(tmp_path / "invoice.png")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"__name__": "example"})
+    assert "number=" in capsys.readouterr().out
