@@ -13,6 +13,7 @@ from vision_folders import VISION_FAMILIES, picture, save_vision
 
 from specguide import LLM, SamplingParams
 from specguide.config import SpecConfig
+from specguide.errors import CheckpointError
 from specguide.images import PromptIds
 from specguide.layers import rope
 from specguide.tokenizer.contents import plain_messages
@@ -165,3 +166,19 @@ def test_stages_of_a_pipeline_read_text_only(tmp_path):
     (text,) = llm.generate("abc", PARAMS)
     assert text.error is None
     llm.close()
+
+
+def test_a_processor_that_does_not_fit_its_encoder_is_told_at_the_start(tmp_path):
+    save_vision("Llava", tmp_path)
+    (tmp_path / "processor_config.json").write_text('{"num_additional_image_tokens": 3}')
+    with pytest.raises(CheckpointError, match="processor and encoder do not fit"):
+        LLM(tmp_path)
+
+
+def test_a_placeholder_without_an_image_is_a_token_where_these_are_allowed(tmp_path):
+    save_vision("Llava", tmp_path)
+    llm = LLM(tmp_path)
+    message = [{"role": "user", "content": "<image>"}]
+    for allowed in (True, False):
+        (output,) = llm.chat([message], PARAMS, allow_special_tokens=allowed)
+        assert output.error is None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from specguide.guided.grammar_stream.no_grammar import NoGrammar
 from specguide.guided.grammar_stream.shared_rows import ReceivedRows, SharingCallbacks
 from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.host import env
+from specguide.inputs.json_fields import naming
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS
@@ -45,7 +47,8 @@ from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.shapes import shape_of
 from specguide.speculation.synthetic import SyntheticAcceptance
 from specguide.speculation.warm_up import WarmUp
-from specguide.tokenizer.images import image_token_id
+from specguide.tokenizer.images import ImageReader, image_token_id, white_square
+from specguide.tokenizer.transformers_tokenizer import transformers_tokenizer
 from specguide.trace import HostRecorder, Recorder
 from specguide.trace.cuda_recorder import CudaRecorder
 
@@ -167,6 +170,7 @@ def load_models(
 def _image_vectors(config: ResolvedConfig, target: Decoder) -> ImageVectors:
     folder = target_folder(config.model)
     encoder = ImageEncoder.load(folder, target.device, target.dtype)
+    _check_encoder(encoder, folder, config.dtype)
     return ImageVectors(
         encoder,
         image_token_id(folder),
@@ -175,6 +179,16 @@ def _image_vectors(config: ResolvedConfig, target: Decoder) -> ImageVectors:
         dtype=target.dtype,
         device=target.device,
     )
+
+
+def _check_encoder(encoder: ImageEncoder, folder: Path, dtype: str) -> None:
+    """Encode a small picture, so that the first one of a client waits for no library. Raises
+    CheckpointError where the folder's processor makes another number of tokens of it than the
+    encoder makes vectors."""
+    reader = ImageReader.load(folder, transformers_tokenizer(folder), 1, dtype)
+    assert reader is not None
+    with naming(folder):
+        encoder.encode([reader.prepare(white_square(), "image")])
 
 
 def _share_memory(target: Decoder, needs: DraftNeeds) -> None:

@@ -155,7 +155,9 @@ def conversation_ids(
             allow_special_tokens=allow_special_tokens,
             images=images,
         )
-        return engine.prompt_ids(prompt if images is None else images.prompt_ids(prompt))
+        if images is None or not images.images:
+            return engine.prompt_ids(prompt)
+        return engine.prompt_ids(images.prompt_ids(prompt))
     except UserError as error:
         return error
 

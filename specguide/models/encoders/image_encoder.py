@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specguide.errors import CheckpointError, EngineError
+from specguide.errors import CheckpointError
 from specguide.host.transformers_import import import_transformers, quiet_transformers
 from specguide.images import PreparedImage
 from specguide.models.encoders import packed_attention
@@ -83,7 +83,7 @@ class ImageEncoder:
     @torch.inference_mode()
     def encode(self, images: Sequence[PreparedImage]) -> list[Tensor]:
         """The vectors of each image, [places, (1 + num_deep) · hidden_size], on the encoder's
-        device and in its dtype. Raises EngineError where an image has others than its places."""
+        device and in its dtype. Raises CheckpointError where an image has not as many places."""
         packs = [images] if self._is_packed else [[image] for image in images]
         return [vectors for pack in packs if pack for vectors in self._encode(pack)]
 
@@ -102,7 +102,7 @@ class ImageEncoder:
         vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
         lens = [len(image.places) for image in images]
         if len(vectors) != sum(lens):
-            raise EngineError(
+            raise CheckpointError(
                 f"the encoder makes {len(vectors)} vectors of images that have {sum(lens)} places: "
                 "the folder's processor and encoder do not fit"
             )

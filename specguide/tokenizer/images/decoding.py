@@ -77,6 +77,13 @@ def decoded_image(data: bytes, param: str) -> Image:
         ) from None
 
 
+def white_square() -> Image:
+    """A small picture, for trials."""
+    from PIL import Image
+
+    return Image.new("RGB", (64, 64), "white")
+
+
 def in_rgb(image: Image) -> Image:
     """The picture in RGB, on white where it is transparent."""
     from PIL import Image
