@@ -74,6 +74,15 @@ _SIZE = {"height": 28, "width": 28}
 _SQUARE = {"size": {"shortest_edge": 28}, "crop_size": _SIZE}
 _LLAVA = {"vision_feature_select_strategy": "default", "vision_feature_layer": -1}
 _CLIP = {**_VISION, "model_type": "clip_vision_model"}
+_PIXTRAL = (
+    {**_VISION, "model_type": "pixtral", "patch_size": 4, "image_size": 64},
+    {
+        "image_processor_type": "PixtralImageProcessor",
+        "size": {"longest_edge": 64},
+        "patch_size": {"height": 4, "width": 4},
+    },
+    "[IMG]",
+)
 _IDEFICS_PROCESSOR = {
     "size": {"longest_edge": 56},
     "max_image_size": {"longest_edge": 28},
@@ -89,16 +98,13 @@ VISION_FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any],
         {**_SQUARE, "image_grid_pinpoints": [[28, 56], [56, 28], [56, 56]]},
         "<image>",
     ),
-    "Mistral3": (
-        {"model_type": "mistral", "sliding_window": None},
-        {**_VISION, "model_type": "pixtral", "patch_size": 4, "image_size": 64},
-        {"size": {"longest_edge": 64}, "patch_size": {"height": 4, "width": 4}},
-        "[IMG]",
-    ),
+    "Mistral3": ({"model_type": "mistral", "sliding_window": None}, *_PIXTRAL),
+    "Llava of Pixtral": ({"model_type": "mistral", "sliding_window": None}, *_PIXTRAL),
     "InternVL": (
         {"model_type": "qwen3"},
         {**_VISION, "image_size": [28, 28], "patch_size": [7, 7]},
-        {"size": _SIZE, "crop_to_patches": True, "max_patches": 4},
+        # published folders say so as well, and are cut into tiles
+        {"size": _SIZE, "crop_to_patches": False, "max_patches": 4},
         "<IMG_CONTEXT>",
     ),
     "Idefics3": ({"model_type": "llama"}, _VISION, _IDEFICS_PROCESSOR, "<image>"),
@@ -129,8 +135,9 @@ VISION_FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any],
         "<|image_pad|>",
     ),
 }
-"""By the name before `ForConditionalGeneration`: settings of the text model, of the encoder and of
-the image processor, and the token that stands for an image."""
+"""By the name before `ForConditionalGeneration`, and the tower's where it is another: settings of
+the text model, of the encoder and of the image processor, and the token that stands for an
+image."""
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -152,20 +159,23 @@ def save_vision(name: str, folder: Path) -> PreTrainedModel:
     fields: dict[str, Any] = {"image_token_id": image_id, "image_token_index": image_id}
     if name in ("Llava", "LlavaNext"):
         fields |= _LLAVA
+    if name == "Llava of Pixtral":
+        fields |= {**_LLAVA, "vision_feature_select_strategy": "full"}
     if name == "LlavaNext":
         fields["image_grid_pinpoints"] = processor["image_grid_pinpoints"]
     if name == "VipLlava":
         fields["vision_feature_layers"] = [-1, -2]
     if name == "InternVL":
         fields["image_seq_length"] = 4
-    config = getattr(transformers, f"{name}Config")(
+    kind = name.split()[0]
+    config = getattr(transformers, f"{kind}Config")(
         text_config={**TEXT, **OWN, **text},
         vision_config=vision,
         tie_word_embeddings=False,
         **fields,
     )
     config._attn_implementation = "eager"
-    model = getattr(transformers, f"{name}ForConditionalGeneration")(config).eval()
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config).eval()
     model.save_pretrained(folder)
     chat.chat_template = TEMPLATE.replace("IMAGE", placeholder)
     chat.save_pretrained(folder)

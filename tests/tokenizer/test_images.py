@@ -103,6 +103,28 @@ def test_images_stand_where_the_prompt_has_their_placeholder(reader) -> None:
         reader.prompt_ids([1, 2], images)
 
 
+def test_internvl_cuts_a_wide_picture_into_tiles_whatever_its_folder_says(tmp_path: Path) -> None:
+    """As transformers' processor does, which overrides what published folders state."""
+    save_vision("InternVL", tmp_path)
+    own = ImageReader.load(tmp_path, transformers.AutoTokenizer.from_pretrained(tmp_path), 4)
+    assert own is not None
+    image = own.prepare(picture(1, 200, 100), "image")
+    assert len(image.arrays["pixel_values"]) == 3  # two tiles, and the whole
+    assert len(image.places) == 3 * 4
+
+
+def test_a_tower_of_pixtral_has_a_token_behind_each_row(tmp_path: Path) -> None:
+    save_vision("Llava of Pixtral", tmp_path)
+    chat = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    own = ImageReader.load(tmp_path, chat, 4)
+    assert own is not None
+    image = own.prepare(picture(1, 50, 30), "image")
+    assert image.arrays["image_sizes"].tolist() == [[32, 52]]  # whole patches of 4
+    row = "[IMG]" * 13
+    wanted = "[IMG_BREAK]".join([row] * 8) + "[IMG_END]"
+    assert "".join(chat.convert_ids_to_tokens(list(image.token_ids))) == wanted
+
+
 def test_folders_that_do_not_say_how_images_are_prepared(tmp_path: Path) -> None:
     save_vision("Llava", tmp_path)
     assert reads_images(tmp_path)

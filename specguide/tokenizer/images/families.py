@@ -60,7 +60,7 @@ def _in_grid(config: Any, arrays: Arrays) -> ImageTokens:
 
 def _in_rows(config: Any, arrays: Arrays) -> ImageTokens:
     """Pixtral's: a token behind each row, and another behind the last."""
-    side = config.vision_config.patch_size * config.spatial_merge_size
+    side = _pixtral_settings(config)["patch_size"]
     height, width = arrays["image_sizes"][0].tolist()
     row = [*[None] * (width // side), "[IMG_BREAK]"]
     return ImageTokens([*(row * (height // side))[:-1], "[IMG_END]"])
@@ -84,7 +84,13 @@ def _llava_settings(config: Any) -> dict[str, Any]:
 
 
 def _pixtral_settings(config: Any) -> dict[str, Any]:
-    return {"patch_size": config.vision_config.patch_size * config.spatial_merge_size}
+    merged = getattr(config, "spatial_merge_size", 1)
+    return {"patch_size": config.vision_config.patch_size * merged}
+
+
+def _internvl_settings(config: Any) -> dict[str, Any]:
+    """Tiles, whatever the folder states: transformers' processor overrides it, too."""
+    return {"crop_to_patches": True}
 
 
 def _in_tiles(config: Any, arrays: Arrays) -> ImageTokens:
@@ -98,18 +104,17 @@ _IDEFICS = ImageFamily(
     ("pixel_values", "pixel_attention_mask"), "Idefics3Processor", settings=_idefics_settings
 )
 _LLAVA = ImageFamily(("pixel_values",), "LlavaProcessor", settings=_llava_settings)
+_PIXTRAL = ImageFamily(("pixel_values", "image_sizes"), tokens=_in_rows, settings=_pixtral_settings)
 FAMILIES: Final = {
     "idefics3": _IDEFICS,
     "smolvlm": _IDEFICS,
-    "internvl": ImageFamily(("pixel_values",), tokens=_in_tiles),
+    "internvl": ImageFamily(("pixel_values",), tokens=_in_tiles, settings=_internvl_settings),
     "llava": _LLAVA,
     "vipllava": _LLAVA,
     "llava_next": ImageFamily(
         ("pixel_values", "image_sizes"), "LlavaNextProcessor", settings=_llava_settings
     ),
-    "mistral3": ImageFamily(
-        ("pixel_values", "image_sizes"), tokens=_in_rows, settings=_pixtral_settings
-    ),
+    "mistral3": _PIXTRAL,
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"), _QWEN),
 }
 """By `model_type`. Those of Gemma are not among them: tokens of an image see one another in both
@@ -123,6 +128,13 @@ def reads_images(folder: Path) -> bool:
         return False
     has_processor = any((folder / name).exists() for name in _PROCESSOR_FILES)
     return has_processor and model_type(folder) in FAMILIES
+
+
+def family_of(folder: Path, config: Any) -> ImageFamily:
+    """The family of a folder that `reads_images`; config: as in ImageReader. Pixtral's tower reads
+    images by its own rules in any model."""
+    tower = getattr(config.vision_config, "model_type", None)
+    return _PIXTRAL if tower == "pixtral" else FAMILIES[model_type(folder)]
 
 
 def model_type(folder: Path) -> str:

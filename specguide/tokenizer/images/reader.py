@@ -17,11 +17,10 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.host.transformers_import import quiet_transformers
 from specguide.images import PreparedImage, PromptIds, PromptImage
 from specguide.tokenizer.images.families import (
-    FAMILIES,
     Arrays,
     ImageFamily,
+    family_of,
     image_token_id,
-    model_type,
     reads_images,
 )
 from specguide.tokenizer.transformers_tokenizer import read_if_there
@@ -71,10 +70,9 @@ class ImageReader:
         """
         if not reads_images(folder):
             return None
-        family = FAMILIES[model_type(folder)]
         try:
             with quiet_transformers():
-                config, processor = _loaded(folder, family, chat)
+                family, config, processor = _loaded(folder, chat)
         except Exception as error:  # it checks values in its own ways
             raise CheckpointError(
                 f"{folder}: its image processor cannot be read: {error}"
@@ -177,8 +175,8 @@ class ImageReader:
                 self._num_bytes -= _size(oldest.arrays)
 
 
-def _loaded(folder: Path, family: ImageFamily, chat: Any) -> tuple[Any, Any]:
-    """A folder's configuration, and what calls its processor."""
+def _loaded(folder: Path, chat: Any) -> tuple[ImageFamily, Any, Any]:
+    """A folder's family and configuration, and what calls its processor."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(
@@ -187,12 +185,13 @@ def _loaded(folder: Path, family: ImageFamily, chat: Any) -> tuple[Any, Any]:
     processor = transformers.AutoImageProcessor.from_pretrained(
         folder, backend=_backend(), trust_remote_code=False, local_files_only=True
     )
+    family = family_of(folder, config)
     settings = family.settings(config)
     if family.processor is None:
-        return config, partial(processor, **settings)
+        return family, config, partial(processor, **settings)
     stated = read_if_there(folder / "processor_config.json")
     settings |= {name: stated[name] for name in settings if name in stated}
-    return config, getattr(transformers, family.processor)(processor, chat, **settings)
+    return family, config, getattr(transformers, family.processor)(processor, chat, **settings)
 
 
 def _backend() -> str:
