@@ -19,7 +19,7 @@ from specguide.images import PreparedImage
 from specguide.models.encoders import ImageEncoder
 from specguide.tokenizer import Tokenizer
 from specguide.tokenizer.chat_template import ChatTemplate
-from specguide.tokenizer.images import ImageReader, decoding, reads_images
+from specguide.tokenizer.images import ImageReader, decoding, pil_image, reads_images
 from specguide.tokenizer.images.decoding import decoded_image, image_of_url
 
 
@@ -48,6 +48,17 @@ def test_what_is_transparent_becomes_white_and_exif_turns_a_picture() -> None:
     exif[0x0112] = 6  # turn by a quarter
     turned = decoded_image(encoded(picture(1), "JPEG", exif=exif), "image")
     assert turned.size == picture(1).size[::-1]
+
+
+def test_a_picture_of_pillow_is_read_as_its_file_is() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(picture(1, 300, 200), "JPEG", exif=exif)
+    found = pil_image(Image.open(io.BytesIO(data)), "image")
+    assert found.size == (200, 300)
+    assert found.tobytes() == decoded_image(data, "image").tobytes()
+    with pytest.raises(InvalidParams, match="cut off"):
+        pil_image(Image.open(io.BytesIO(data[:3000])), "image")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 8, 40, 300, 3000])

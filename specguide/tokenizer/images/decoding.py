@@ -51,7 +51,7 @@ def decoded_base64(data: Any, param: str) -> Image:
 def decoded_image(data: bytes, param: str) -> Image:
     """The picture in RGB, turned as its EXIF data says; what is transparent becomes white, and of
     an animation the first frame counts. Raises InvalidParams that names `param`."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     if len(data) > MOST_BYTES:
         raise _too_large(param)
@@ -69,8 +69,16 @@ def decoded_image(data: bytes, param: str) -> Image:
             "shrink it",
             param=param,
         )
+    return upright(image, param)
+
+
+def upright(image: Image, param: str) -> Image:
+    """A picture that is opened, as `decoded_image` has it. Raises InvalidParams that names
+    `param`."""
+    from PIL import ImageOps
+
     try:
-        return in_rgb(ImageOps.exif_transpose(image))
+        return _in_rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # damaged files raise what their decoder raises
         raise InvalidParams(
             f"an image is damaged or cut off: {error or type(error).__name__}", param=param
@@ -84,7 +92,7 @@ def white_square() -> Image:
     return Image.new("RGB", (64, 64), "white")
 
 
-def in_rgb(image: Image) -> Image:
+def _in_rgb(image: Image) -> Image:
     """The picture in RGB, on white where it is transparent."""
     from PIL import Image
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import InvalidParams
 from specguide.images import PreparedImage, PromptIds
-from specguide.tokenizer.images.decoding import decoded_base64, image_of_url, in_rgb
+from specguide.tokenizer.images.decoding import decoded_base64, image_of_url, upright
 
 if TYPE_CHECKING:
     from specguide.tokenizer.images.reader import ImageReader
@@ -90,7 +90,8 @@ def _picture(part: Mapping[str, Any], param: str) -> Any:
 
 
 def pil_image(image: Any, param: str) -> Any:
-    """A PIL image in RGB. Raises InvalidParams for anything else."""
+    """A PIL image in RGB, turned as its EXIF data says. Raises InvalidParams for anything else, and
+    for one of a damaged file, which Pillow reads only now."""
     from PIL import Image
 
     if not isinstance(image, Image.Image):
@@ -98,4 +99,4 @@ def pil_image(image: Any, param: str) -> Any:
             f"an image must be a PIL image or a data URL, found {type(image).__name__}",
             param=param,
         )
-    return in_rgb(image)
+    return upright(image, param)
