@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -48,6 +49,12 @@ def test_what_is_transparent_becomes_white_and_exif_turns_a_picture() -> None:
     exif[0x0112] = 6  # turn by a quarter
     turned = decoded_image(encoded(picture(1), "JPEG", exif=exif), "image")
     assert turned.size == picture(1).size[::-1]
+
+
+def test_greys_of_16_bits_keep_their_shades() -> None:
+    greys = np.arange(0, 65536, 256, dtype=np.uint16).reshape(16, 16)
+    made = decoded_image(encoded(Image.fromarray(greys)), "image")
+    assert np.asarray(made)[..., 0].ravel().tolist() == list(range(256))
 
 
 def test_a_picture_of_pillow_is_read_as_its_file_is() -> None:

@@ -7,6 +7,8 @@ import binascii
 import io
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from specguide.errors import InvalidParams
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ def _in_rgb(image: Image) -> Image:
     """The picture in RGB, on white where it is transparent."""
     from PIL import Image
 
+    if image.mode.startswith("I;16"):  # Pillow would make all but the darkest white
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")
