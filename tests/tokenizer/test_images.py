@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,18 @@ from specguide.images import PreparedImage
 from specguide.models.encoders import ImageEncoder
 from specguide.tokenizer import Tokenizer
 from specguide.tokenizer.chat_template import ChatTemplate
-from specguide.tokenizer.images import ImageReader, decoding, pil_image, reads_images
-from specguide.tokenizer.images.decoding import decoded_image, image_of_url
+from specguide.tokenizer.images import ImageParts, ImageReader, decoding, pil_image, reads_images
+from specguide.tokenizer.images.decoding import image_of_url, opened, upright
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
+
+
+def decoded_image(data: bytes, param: str) -> Image.Image:
+    return upright(opened(data, param), param)
 
 
 @pytest.mark.parametrize("kind", decoding.FORMATS)
@@ -109,6 +115,23 @@ def test_an_image_is_prepared_once_and_the_oldest_are_dropped(reader, monkeypatc
     assert reader.prepare(picture(1), "image") is first
     assert reader.prepare(picture(2), "image") is not second
     assert second.digest != first.digest
+
+
+def test_large_pictures_wait_for_one_another_and_small_ones_do_not(reader, monkeypatch) -> None:
+    monkeypatch.setattr(decoding, "_LARGE", 100 * 100)
+    large, small = picture(8, 100, 100), picture(9, 99, 99)
+    parts = ImageParts(reader)
+    with decoding.in_turn(large), ThreadPoolExecutor() as threads:
+        assert parts.mark_of({"type": "image", "image": small}, "image")
+        waiting = threads.submit(parts.mark_of, {"type": "image", "image": large}, "image")
+        sleep(0.05)
+        assert not waiting.done()
+        decoding._turn.release()
+        assert waiting.result(10)
+        decoding._turn.acquire()
+    assert [one.digest for one in parts.images] == [
+        reader.prepare(one, "image").digest for one in (small, large)
+    ]
 
 
 def test_images_stand_where_the_prompt_has_their_placeholder(reader) -> None:

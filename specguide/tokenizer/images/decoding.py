@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,11 +21,20 @@ MOST_BYTES: Final = 64 << 20
 """Most bytes of an encoded picture."""
 MOST_PIXELS: Final = 1 << 26
 """Most pixels of a picture; they are told from its first bytes, before it is decoded."""
+_LARGE: Final = 1 << 22
+"""Pixels from which on pictures are decoded and prepared one after another: a file of a few KB can
+be a picture that takes a GiB meanwhile."""
+
+_turn: Final = threading.Lock()
+
+
+def in_turn(image: Image) -> AbstractContextManager[Any]:
+    """Held while a picture is decoded and prepared; waits for another large one if it is large."""
+    return _turn if image.width * image.height >= _LARGE else nullcontext()
 
 
 def image_of_url(url: Any, param: str) -> Image:
-    """The picture of a data URL. Raises InvalidParams that names `param`; nothing is ever
-    fetched."""
+    """The picture of a data URL, see `opened`; nothing is ever fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):
         raise InvalidParams(
             'an image must be a data URL, "data:image/png;base64,…": images are not fetched from '
@@ -35,24 +46,24 @@ def image_of_url(url: Any, param: str) -> Image:
         raise InvalidParams(
             'a data URL of an image must have the form "data:image/png;base64,…"', param=param
         )
-    return decoded_base64(data, param)
+    return image_of_base64(data, param)
 
 
-def decoded_base64(data: Any, param: str) -> Image:
-    """The picture of a base64 text. Raises InvalidParams that names `param`."""
+def image_of_base64(data: Any, param: str) -> Image:
+    """The picture of a base64 text, see `opened`."""
     if not isinstance(data, str):
         raise InvalidParams("the data of an image must be a base64 text", param=param)
     if len(data) > MOST_BYTES * 4 // 3 + 4:
         raise _too_large(param)
     try:
-        return decoded_image(base64.b64decode(data, validate=True), param)
+        return opened(base64.b64decode(data, validate=True), param)
     except (binascii.Error, ValueError):
         raise InvalidParams("the data of an image is not valid base64", param=param) from None
 
 
-def decoded_image(data: bytes, param: str) -> Image:
-    """The picture in RGB, turned as its EXIF data says; what is transparent becomes white, and of
-    an animation the first frame counts. Raises InvalidParams that names `param`."""
+def opened(data: bytes, param: str) -> Image:
+    """The picture of a file, of which only the first bytes are read: `upright` decodes it. Raises
+    InvalidParams that names `param`."""
     from PIL import Image
 
     if len(data) > MOST_BYTES:
@@ -71,12 +82,12 @@ def decoded_image(data: bytes, param: str) -> Image:
             "shrink it",
             param=param,
         )
-    return upright(image, param)
+    return image
 
 
 def upright(image: Image, param: str) -> Image:
-    """A picture that is opened, as `decoded_image` has it. Raises InvalidParams that names
-    `param`."""
+    """The picture in RGB, turned as its EXIF data says; what is transparent becomes white, and of
+    an animation the first frame counts. Raises InvalidParams that names `param`."""
     from PIL import ImageOps
 
     try:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import InvalidParams
 from specguide.images import PreparedImage, PromptIds
-from specguide.tokenizer.images.decoding import decoded_base64, image_of_url, upright
+from specguide.tokenizer.images.decoding import image_of_base64, image_of_url, in_turn, upright
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from specguide.tokenizer.images.reader import ImageReader
 
 _KINDS = ("image_url", "input_image", "image", "image_pil")
@@ -34,7 +36,9 @@ class ImageParts:
         if kind not in _KINDS:
             return None
         self._reader.check_number(len(self.images) + 1, param)
-        self.images.append(self._reader.prepare(_picture(part, param), param))
+        picture, place = _picture(part, param)
+        with in_turn(picture):
+            self.images.append(self._reader.prepare(upright(picture, place), param))
         return self._mark
 
     def messages(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -69,14 +73,16 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _picture(part: Mapping[str, Any], param: str) -> Any:
-    """The picture of a part. Raises InvalidParams."""
+def _picture(part: Mapping[str, Any], param: str) -> tuple[Image, str]:
+    """The picture of a part, not decoded yet, and its place in the request. Raises
+    InvalidParams."""
     kind = part["type"]
     if kind in ("image_url", "input_image"):
         url = part.get("image_url")
         if isinstance(url, Mapping):
             url = url.get("url")
-        return image_of_url(url, f"{param}.image_url")
+        place = f"{param}.image_url"
+        return image_of_url(url, place), place
     source = part.get("source")
     if kind == "image" and isinstance(source, Mapping):
         if source.get("type") != "base64":
@@ -85,18 +91,25 @@ def _picture(part: Mapping[str, Any], param: str) -> Any:
                 "images are not fetched from elsewhere",
                 param=f"{param}.source",
             )
-        return decoded_base64(source.get("data"), f"{param}.source.data")
-    return pil_image(part.get(kind), f"{param}.{kind}")
+        place = f"{param}.source.data"
+        return image_of_base64(source.get("data"), place), place
+    place = f"{param}.{kind}"
+    return _checked(part.get(kind), place), place
 
 
-def pil_image(image: Any, param: str) -> Any:
+def pil_image(image: Any, param: str) -> Image:
     """A PIL image in RGB, turned as its EXIF data says. Raises InvalidParams for anything else, and
     for one of a damaged file, which Pillow reads only now."""
-    from PIL import Image
+    return upright(_checked(image, param), param)
 
-    if not isinstance(image, Image.Image):
+
+def _checked(image: Any, param: str) -> Image:
+    """A PIL image. Raises InvalidParams for anything else."""
+    from PIL.Image import Image
+
+    if not isinstance(image, Image):
         raise InvalidParams(
             f"an image must be a PIL image or a data URL, found {type(image).__name__}",
             param=param,
         )
-    return upright(image, param)
+    return image
