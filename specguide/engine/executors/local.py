@@ -20,6 +20,7 @@ from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import Memory
 from specguide.engine.setup.parts import EngineParts
 from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.guided.grammar_stream.callbacks import GrammarCallbacks
 from specguide.guided.grammar_stream.executor import ExecutorFactory, Walked
 from specguide.guided.grammar_stream.no_grammar import NoGrammar
@@ -188,7 +189,11 @@ def _check_encoder(encoder: ImageEncoder, folder: Path, dtype: str) -> None:
     reader = ImageReader.load(folder, transformers_tokenizer(folder), 1, dtype)
     assert reader is not None
     with naming(folder):
-        encoder.encode([reader.prepare(white_square(), "image")])
+        try:
+            image = reader.prepare(white_square(), "image")
+        except InvalidParams as error:
+            raise CheckpointError(f"{error}; or set max_image_tokens to 0 for text alone") from None
+        encoder.encode([image])
 
 
 def _share_memory(target: Decoder, needs: DraftNeeds) -> None:
