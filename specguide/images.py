@@ -75,13 +75,12 @@ class RotaryPositions(NamedTuple):
     shift: int
 
     @classmethod
-    def of(cls, token_ids: PromptIds) -> RotaryPositions:
+    def of(cls, num_tokens: int, images: Iterable[PromptImage]) -> RotaryPositions:
         """The positions of a prompt (Wang et al. 2024, "Qwen2-VL", arXiv 2409.12191, section 2.1):
         an image counts as many as it has rows or columns of vectors, whichever are more."""
-        axes = np.broadcast_to(np.arange(len(token_ids), dtype=np.int64), (3, len(token_ids)))
-        axes = axes.copy()
+        axes = np.tile(np.arange(num_tokens, dtype=np.int64), (3, 1))
         shift = 0
-        for start, image in token_ids.images:
+        for start, image in images:
             if image.grid is None or not image.places:
                 continue
             first, last = (start + image.places[place] for place in (0, -1))
@@ -93,9 +92,9 @@ class RotaryPositions(NamedTuple):
         return cls(axes, shift)
 
 
-def content_ids(image: PreparedImage) -> list[int]:
-    """A negative number for each of the image's `places`, which names the place and the image's
-    content: pages of the KV cache are found by them. Two neighbours together have 126 bits of the
-    digest."""
+def content_ids(image: PreparedImage, part: slice) -> list[int]:
+    """A negative number for each of this part of the image's `places`, which names the place and
+    the image's content: pages of the KV cache are found by them. Two neighbours together have 126
+    bits of the digest."""
     halves = [int.from_bytes(image.digest[start : start + 8]) >> 1 for start in (0, 8)]
-    return [-1 - (halves[index % 2] ^ index) for index in range(len(image.places))]
+    return [-1 - (halves[index % 2] ^ index) for index in range(len(image.places))[part]]

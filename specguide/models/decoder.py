@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ImageToEncode
 from specguide.cache import KVCache, SlotStates
 from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare, StateShape
@@ -269,11 +268,6 @@ class Decoder:
             else:
                 angles, scales = rotary[rope]
                 yield AttentionState(context, angles, *next(keys), scales)
-
-    def encode(self, images: Sequence[ImageToEncode]) -> None:
-        """Encode images, whose vectors later passes read."""
-        assert self.images is not None
-        self.images.encode(images)
 
     def new_states(self, num_rows: int, num_open: int) -> SlotStates | None:
         """Memory for what its layers remember of slots, see SlotStates; None: nothing."""

@@ -1,5 +1,5 @@
 """Owns how the text model of a folder with encoders for images or sound is read: its configuration
-and the names of its tensors. The encoders are ignored."""
+and the names of its tensors. `encoders` reads those of images."""
 
 from __future__ import annotations
 

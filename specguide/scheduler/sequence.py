@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import numpy as np
 from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import SpecguideError
-from specguide.images import PreparedImage, PromptIds, RotaryPositions, content_ids
+from specguide.images import PreparedImage, RotaryPositions, content_ids
 from specguide.request import FinishReason, Request
 from specguide.scheduler.image_rows import ImageRows
 
@@ -97,7 +98,7 @@ class SequenceState:
         self.images = [image for _, image in spec.images]
         self._rotary: RotaryPositions | None = None
         if any(image.grid is not None for image in self.images):
-            self._rotary = RotaryPositions.of(PromptIds(spec.prompt_ids, spec.images))
+            self._rotary = RotaryPositions.of(self._prompt_len, spec.images)
 
     @property
     def num_tokens(self) -> int:
@@ -149,15 +150,18 @@ class SequenceState:
         return self._with_images(start, end, content_ids)
 
     def _with_images(
-        self, start: int, end: int, ids_of: Callable[[PreparedImage], Sequence[int]]
+        self, start: int, end: int, ids_of: Callable[[PreparedImage, slice], Sequence[int]]
     ) -> list[int]:
-        """As `tokens`, with other ids for the places of images. ids_of: returns them"""
+        """As `tokens`, with other ids for the places of images. ids_of: returns those of a part of
+        an image's places"""
         tokens = self.tokens(start, end)
         for first, image in self.request.spec.images:
-            if start < first + len(image.token_ids) and first < end:
-                for place, token in zip(image.places, ids_of(image), strict=True):
-                    if start <= first + place < end:
-                        tokens[first + place - start] = token
+            ends = (bisect_left(image.places, edge - first) for edge in (start, end))
+            part = slice(*ends)
+            if part.start < part.stop:
+                places = image.places[part]
+                for place, token in zip(places, ids_of(image, part), strict=True):
+                    tokens[first + place - start] = token
         return tokens
 
     def entry(self, *, chooses: bool = True) -> SlotEntry:
@@ -200,7 +204,9 @@ class SequenceState:
         start, self.num_computed = self.num_computed, end
         is_last = end == self.num_tokens
         return Chunk(
-            self._with_images(start, end, lambda image: [-1 - row for row in images.rows(image)]),
+            self._with_images(
+                start, end, lambda image, part: [-1 - row for row in images.rows(image)[part]]
+            ),
             start,
             None if is_last else self.tokens(end, end + 1)[0],
             is_last and self._starts_walk(),

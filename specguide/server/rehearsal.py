@@ -4,9 +4,11 @@ neither counted nor logged."""
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -18,12 +20,7 @@ from specguide.server.apis import chat
 from specguide.server.bodies.requests import ChatRequest
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
-
-_IMAGE: Final = "data:image/png;base64," + (
-    "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAAAAACPAi4CAAAAK0lEQVR42u3MMREAAAgEoNf+nTWEmwcBqMlN"
-    "RyAQCAQCgUAgEAgEAsHzYAFQLQF/OJ8+2wAAAABJRU5ErkJggg=="
-)
-"""A white square."""
+from specguide.tokenizer.images import white_square
 
 
 async def rehearse(app: FastAPI) -> None:
@@ -47,7 +44,10 @@ def rehearse_conversation(backend: Backend) -> None:
     this conversation."""
     contents: list[Any] = ["Hello"]
     if backend.tokenizer.images is not None:
-        contents.append([{"type": "image_url", "image_url": {"url": _IMAGE}}])
+        file = io.BytesIO()
+        white_square().save(file, "PNG")
+        url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        contents.append([{"type": "image_url", "image_url": {"url": url}}])
     for content in contents:
         body = ChatRequest.model_validate({"messages": [{"role": "user", "content": content}]})
         with suppress(SpecguideError, ApiError):

@@ -183,8 +183,8 @@ class ForwardPasses:
 
     def encode(self, images: Sequence[ImageToEncode]) -> None:
         """Encode images, and put their vectors where the target's passes read them."""
-        if images:
-            self._target.encode(images)
+        if self._target.images is not None and images:
+            self._target.images.encode(images)
 
     def copy_states(self, copies: Sequence[StateCopy]) -> None:
         """Copy states of the target's linear attention from row to row, if there are any to

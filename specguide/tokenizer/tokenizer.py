@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.gguf_file import find_gguf, read_header
 from specguide.inputs.integers import as_ints
-from specguide.inputs.json_fields import naming, token_ids
 from specguide.other_engines import (
     OTHER_TEMPLATE_OPTIONS,
     OTHER_TOKENIZER_ATTRIBUTES,
@@ -23,6 +22,7 @@ from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
+from specguide.tokenizer.end_tokens import end_tokens
 from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.images import ImageParts, ImageReader
 from specguide.tokenizer.token_bytes import token_bytes
@@ -87,7 +87,7 @@ class Tokenizer:
         if chat.chat_template is None:  # older multimodal folders have it in a separate file
             beside = read_if_there(folder / "chat_template.json")
             chat.chat_template = beside.get("chat_template")
-        return cls(backend, _end_tokens(folder, chat.eos_token_id), chat)
+        return cls(backend, end_tokens(folder, chat.eos_token_id), chat)
 
     @classmethod
     def _from_gguf(cls, path: Path) -> Tokenizer:
@@ -302,32 +302,3 @@ class Tokenizer:
             if token < size and not spelled[token] and token not in self.eos_token_ids
         }
         return Vocabulary(spelled, self.eos_token_ids, special)
-
-
-def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:
-    """own: the tokenizer's end token; if its file states none, it is only the default of its
-    class"""
-    stated = _stated_eos(folder) or ()
-    if own is None or (stated and not _is_stated(folder, own)):
-        return stated
-    return tuple(dict.fromkeys((*stated, own)))
-
-
-def _is_stated(folder: Path, eos: int) -> bool:
-    """Whether tokenizer_config.json states an end token that the model has."""
-    config = read_if_there(folder / "config.json")
-    text = config.get("text_config")
-    vocab_size = (text if isinstance(text, dict) else config).get("vocab_size", eos + 1)
-    is_of_model = type(vocab_size) is int and eos < vocab_size
-    has_token = bool(read_if_there(folder / "tokenizer_config.json").get("eos_token"))
-    return is_of_model and has_token
-
-
-def _stated_eos(folder: Path) -> tuple[int, ...] | None:
-    for name in ("generation_config.json", "config.json"):
-        config = read_if_there(folder / name)
-        with naming(folder / name):
-            eos = token_ids(config, "eos_token_id")
-        if eos is not None:
-            return eos
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specguide.images import PreparedImage, PromptIds, PromptImage, RotaryPositions, content_ids
+from specguide.images import PreparedImage, PromptImage, RotaryPositions, content_ids
 from specguide.scheduler.image_rows import ImageRows
 
 
@@ -68,20 +68,19 @@ def test_no_row_has_two_images_that_are_held(steps):
 
 def test_positions_of_images_in_rows_and_columns():
     grid, wide = image_of(1, 6, (2, 3)), image_of(2, 4, (1, 4))
-    ids = PromptIds(
-        [0, 0, *[7] * 6, 0, *[7] * 4, 0, 0], (PromptImage(2, grid), PromptImage(9, wide))
-    )
-    axes, shift = RotaryPositions.of(ids)
+    axes, shift = RotaryPositions.of(15, (PromptImage(2, grid), PromptImage(9, wide)))
     assert axes.tolist() == [
         [0, 1, 2, 2, 2, 2, 2, 2, 5, 6, 6, 6, 6, 10, 11],
         [0, 1, 2, 2, 2, 3, 3, 3, 5, 6, 6, 6, 6, 10, 11],
         [0, 1, 2, 3, 4, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
     ]
-    assert shift == -3 and RotaryPositions.of(PromptIds([1, 2])).axes.tolist() == [[0, 1]] * 3
+    assert shift == -3 and RotaryPositions.of(2, ()).axes.tolist() == [[0, 1]] * 3
 
 
 def test_contents_have_numbers_of_their_own():
-    first, second = content_ids(image_of(2**100, 40)), content_ids(image_of(2**100 + 2, 40))
+    images = image_of(2**100, 40), image_of(2**100 + 2, 40)
+    first, second = (content_ids(image, slice(None)) for image in images)
+    assert content_ids(images[0], slice(3, 30)) == first[3:30]
     assert all(number < 0 for number in first) and len(set(first)) == 40
     assert all({*first[place : place + 2]} != {*second[place : place + 2]} for place in range(39))
     assert min(first) >= -(2**63)

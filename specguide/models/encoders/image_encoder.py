@@ -33,12 +33,11 @@ class ImageEncoder:
         self._model, self.hidden_size = model, hidden_size
         deep = getattr(model.config.vision_config, "deepstack_visual_indexes", None) or ()
         self.num_deep = len(deep)
-        self._is_packed = self._packs(model)
-
-    @staticmethod
-    def _packs(model: Any) -> bool:
-        """Whether it encodes several images in one pass, without padding, as Qwen's do."""
-        return hasattr(model, "visual")
+        # Qwen's encode several images in one pass, without padding
+        self._is_packed = hasattr(model, "visual")
+        if self._is_packed:
+            packed_attention.register()
+            model.visual.config._attn_implementation = packed_attention.NAME
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, dtype: torch.dtype) -> ImageEncoder:
@@ -75,9 +74,6 @@ class ImageEncoder:
         for name in _TEXT_MODULES:
             if hasattr(model, name):
                 setattr(model, name, None)
-        if cls._packs(model):
-            packed_attention.register()
-            model.visual.config._attn_implementation = packed_attention.NAME
         return cls(model.to(device).eval().requires_grad_(False), hidden_size)
 
     @torch.inference_mode()
