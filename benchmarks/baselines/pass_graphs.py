@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from specguide.speculation.capture import capturing
+from specguide.kernels.capture import capturing
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from specguide.kernels.capture import capturing
 from specguide.kernels.compile_ahead import is_rehearsing
 from specguide.kernels.products import Gather, choosing
-from specguide.speculation.capture import capturing
 from specguide.speculation.results import VerifyOutput
 from specguide.trace import Marks, Recorder
 

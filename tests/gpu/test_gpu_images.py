@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from gpu_case import FP32
 from image_engines import engine_with, outputs, some_prompts
-from vision_folders import picture, save_vision
+from vision_folders import VISION_FAMILIES, picture, save_vision, tokenizer
 
 from specguide import LLM, SamplingParams
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
+from specguide.models.encoders import ImageEncoder, captured_blocks
+from specguide.tokenizer.images import ImageReader
 
 PARAMS = SamplingParams(max_tokens=24, ignore_eos=True)
 KINDS: dict[str, dict[str, Any]] = {
@@ -67,3 +70,32 @@ def test_answers_about_images_are_those_of_a_cpu(name: str, tmp_path: Path) -> N
         answers.append([output.token_ids for output in found])
         llm.close()
     assert answers[0] == answers[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", VISION_FAMILIES)
+def test_graphs_of_encoders_give_the_vectors_of_a_cpu(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured = []
+    capture = captured_blocks.capturing
+    monkeypatch.setattr(
+        captured_blocks, "capturing", lambda *args: captured.append(args) or capture(*args)
+    )
+    save_vision(name, tmp_path)
+    pictures = [picture(seed, *size) for seed, size in enumerate(((40, 40), (56, 30), (30, 40)))]
+    packs = [[0], [0, 1, 2], [1], [2, 1, 0]]
+
+    def encoded(device: str, dtype: str, num_rounds: int) -> list[torch.Tensor]:
+        encoder = ImageEncoder.load(tmp_path, torch.device(device), getattr(torch, dtype))
+        reader = ImageReader.load(tmp_path, tokenizer(), 1, dtype)
+        assert reader is not None
+        images = [reader.prepare(one, "image") for one in pictures]
+        made = [encoder.encode([images[i] for i in pack]) for pack in packs * num_rounds]
+        return [vectors.float().cpu() for pack in made for vectors in pack]
+
+    expected = encoded("cpu", "float32", 1)
+    found = encoded("cuda", "bfloat16", 6)
+    assert captured
+    for own, other in zip(expected * 6, found, strict=True):
+        assert (own - other).norm() < 0.02 * own.norm()

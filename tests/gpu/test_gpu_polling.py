@@ -151,7 +151,7 @@ def test_what_breaks_a_capture_off_is_told() -> None:
     """This runs in a process of its own, whose memory pools such a capture leaves open."""
     broken = """
 import torch
-from specguide.speculation.capture import capturing
+from specguide.kernels.capture import capturing
 side = torch.cuda.Stream()
 with capturing(torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.graph_pool_handle()):
     side.wait_stream(torch.cuda.current_stream())

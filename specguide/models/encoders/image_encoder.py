@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import ModuleList
+from torch.nn.functional import pad
 
 from specguide.errors import CheckpointError
 from specguide.host.transformers_import import import_transformers, quiet_transformers
 from specguide.images import PreparedImage
-from specguide.models.encoders import packed_attention
+from specguide.models.encoders import packed_modules
+from specguide.models.encoders.captured_blocks import MAX_TOKENS, CapturedBlocks
 from specguide.models.multimodal import is_of_encoder, text_name
 
 _TEXT_MODULES = ("language_model", "text_model")
@@ -36,8 +39,11 @@ class ImageEncoder:
         # Qwen's encode several images in one pass, without padding
         self._is_packed = hasattr(model, "visual")
         if self._is_packed:
-            packed_attention.register()
-            model.visual.config._attn_implementation = packed_attention.NAME
+            packed_modules.replace_modules(model.visual)
+        self._is_captured = model.device.type == "cuda" and model.dtype != torch.float32
+        if self._is_captured:
+            blocks = max((m for m in model.modules() if isinstance(m, ModuleList)), key=len)
+            CapturedBlocks(blocks, packed_modules.rounded_bounds if self._is_packed else None)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, dtype: torch.dtype) -> ImageEncoder:
@@ -89,6 +95,7 @@ class ImageEncoder:
         arrays = {
             name: _tensor([image.arrays[name] for image in images]) for name in images[0].arrays
         }
+        num_filling = self._fill_up(arrays) if self._is_packed and self._is_captured else 0
         # in float32, convolutions are exact, as products are
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             found = self._model.get_image_features(
@@ -97,12 +104,28 @@ class ImageEncoder:
         deep = found.deepstack_features if self.num_deep else ()
         vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
         lens = [len(image.places) for image in images]
-        if len(vectors) != sum(lens):
+        num_own = len(vectors) - num_filling
+        if num_own != sum(lens):
             raise CheckpointError(
-                f"the encoder makes {len(vectors)} vectors of images that have {sum(lens)} places: "
+                f"the encoder makes {num_own} vectors of images that have {sum(lens)} places: "
                 "the folder's processor and encoder do not fit"
             )
-        return vectors.split(lens)
+        return vectors[:num_own].split(lens)
+
+    def _fill_up(self, arrays: dict[str, Tensor]) -> int:
+        """Add an empty image, so that passes have few numbers of patches. Returns the number of its
+        vectors."""
+        side = self._model.visual.spatial_merge_size
+        num_patches = len(arrays["pixel_values"])
+        # eighths of powers of two
+        step = max(16 * side * side, 1 << num_patches.bit_length() >> 4)
+        num_added = -num_patches % step
+        if not num_added or num_patches + num_added > MAX_TOKENS:
+            return 0
+        grid = torch.tensor([[1, side, num_added // side]])
+        arrays["pixel_values"] = pad(arrays["pixel_values"], (0, 0, 0, num_added))
+        arrays["image_grid_thw"] = torch.cat([arrays["image_grid_thw"], grid])
+        return num_added // side**2
 
     def _rows(self, found: Tensor | Iterable[Tensor]) -> Tensor:
         parts = [found] if isinstance(found, Tensor) else found
