@@ -10,8 +10,8 @@ from specguide.batch import ImageToEncode
 from specguide.images import PreparedImage
 
 _FULL_PASS: Final = 1024
-"""Vectors of a pass of the encoder that are few for a device: four images of a quarter of these take
-half the time that they take one by one."""
+"""Vectors of a pass of the encoder that are few for a device: four images of a quarter of these
+take half the time that they take one by one."""
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from specguide.kernels.capture import capturing
 
 _NUM_EAGER: Final = 1
-"""Passes of a shape before it is captured: many never come again, and the first compiles kernels."""
+"""Passes of a shape before it is captured: many never come again, and these compile kernels."""
 _MAX_SHAPES: Final = 32
 _MAX_BYTES: Final = 32 << 20
 """Inputs of a shape that is captured; each keeps its own."""
