@@ -111,6 +111,13 @@ def test_a_late_row_holds_its_slot(name: str, model: Path, folders: tuple[Path, 
 
 
 BEGINNINGS = ["the same words before each of them, " * 3, "and others, " * 9]
+LONG_PROMPTS = [BEGINNINGS[at % 2] + text for at, text in enumerate(REQUESTS[0])]
+
+
+@pytest.fixture(scope="module")
+def expected_of_long(model: Path) -> list[tuple[int, ...]]:
+    alone = LLM.around(Engine(config(model, max_batch_size=1, cache=CacheConfig(page_size=512))))
+    return [out.token_ids for out in generate(alone, LONG_PROMPTS, REQUESTS[1])]
 
 
 @pytest.mark.parametrize("way", ["as it is", "apart", "chunks", "two ranks", "two stages"])
@@ -120,20 +127,18 @@ def test_prompts_go_on_behind_saved_states(
     way: str,
     model: Path,
     folders: tuple[Path, Path],
+    expected_of_long: list[tuple[int, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     least = 20 if name else 10_000  # also at the ends of prompts, or only where they part
     monkeypatch.setattr(saved_states, "_LEAST_SAVED", least)
     spec = None if name is None else drafts(name, folders[1])
     options = {"cache": CacheConfig(page_size=4, num_pages=400), "spec": spec, **WAYS[way]}
-    prompts = [BEGINNINGS[at % 2] + text for at, text in enumerate(REQUESTS[0])]
-    alone = LLM.around(Engine(config(model, max_batch_size=1, cache=CacheConfig(page_size=512))))
-    expected = [out.token_ids for out in generate(alone, prompts, REQUESTS[1])]
     given = config(model, **options)
     llm = rank_threads.llm(given) if given.num_ranks > 1 else LLM.around(Engine(given))
     for _ in range(2):
-        outs = llm.generate(prompts, REQUESTS[1])
-        assert [out.token_ids for out in outs] == expected
+        outs = llm.generate(LONG_PROMPTS, REQUESTS[1])
+        assert [out.token_ids for out in outs] == expected_of_long
         llm._engine.check_integrity()
     assert sum(out.metrics.num_cached for out in outs) > 100
     llm.close()

@@ -43,6 +43,7 @@ WIDE = GuideConfig(
 )
 SHORT, LONG = 30_000, 300_000
 MOST_RATIO = 30
+NUM_TRIALS = 3
 
 
 def rewritten(guide: Guide, backend: str = "llguidance") -> None:
@@ -134,27 +135,32 @@ LONG_REGEX = {
 
 
 def seconds(scan: Callable[[str], object], text: str) -> float:
-    """CPU time, the less of two; a refusal is an answer. What the collector takes is for all that
-    is there, whoever calls it."""
-    taken = []
+    """CPU time; a refusal is an answer. What the collector takes is for all that is there, whoever
+    calls it."""
     gc.collect()
     gc.disable()
     try:
-        for _ in range(2):
-            start = time.process_time()
-            with contextlib.suppress(InvalidGuide):
-                scan(text)
-            taken.append(time.process_time() - start)
+        start = time.process_time()
+        with contextlib.suppress(InvalidGuide):
+            scan(text)
+        return time.process_time() - start
     finally:
         gc.enable()
-    return min(taken)
+
+
+Work = tuple[Callable[[str], object], str]
+
+
+def is_linear(short: Work, long: Work) -> bool:
+    """Whether ten times the work takes about ten times as long; a busy machine is asked again."""
+    return any(seconds(*long) < MOST_RATIO * max(seconds(*short), 0.001) for _ in range(NUM_TRIALS))
 
 
 @pytest.mark.parametrize("name", SCANS)
 def test_scans_are_linear(name):
     scan, unit = SCANS[name]
-    short, long = (seconds(scan, unit * (length // len(unit))) for length in (SHORT, LONG))
-    assert long < MOST_RATIO * max(short, 0.001)
+    short, long = ((scan, unit * (length // len(unit))) for length in (SHORT, LONG))
+    assert is_linear(short, long)
 
 
 @pytest.mark.parametrize("name", LONG_REGEX)
@@ -163,8 +169,8 @@ def test_regular_expressions_are_read_in_linear_time(name):
         with contextlib.suppress(RegexError):
             whole(parse(text), search=True)
 
-    short, long = (seconds(read, LONG_REGEX[name](length)) for length in (2_000, 20_000))
-    assert long < MOST_RATIO * max(short, 0.001)
+    short, long = ((read, LONG_REGEX[name](length)) for length in (2_000, 20_000))
+    assert is_linear(short, long)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +180,8 @@ def test_a_text_is_matched_in_linear_time(pattern):
     matcher = TextMatcher(parse(pattern))
     assert matcher.matches("a" * 40)
     assert not matcher.matches("a" * 40 + "!")
-    short, long = (seconds(matcher.matches, "a" * length + "!") for length in (300, 3_000))
-    assert long < MOST_RATIO * max(short, 0.001)
+    short, long = ((matcher.matches, "a" * length + "!") for length in (300, 3_000))
+    assert is_linear(short, long)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +212,7 @@ def test_strict_schemas_are_checked_in_linear_time():
         }
         return lambda _: check_strict(schema, "schema", "schema")
 
-    assert seconds(check(10_000), "") < MOST_RATIO * max(seconds(check(1_000), ""), 0.001)
+    assert is_linear((check(1_000), ""), (check(10_000), ""))
 
 
 @pytest.mark.parametrize(

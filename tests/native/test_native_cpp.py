@@ -80,6 +80,6 @@ def _built() -> Path:
 
 @pytest.mark.parametrize("name", TESTS)
 def test_cpp(name: str) -> None:
-    result = _run(str(_built() / name), timeout=200, SPECGUIDE_STRESS_ITERATIONS="300")
+    result = _run(str(_built() / name), timeout=200, SPECGUIDE_STRESS_ITERATIONS="200")
     assert result.returncode == 0, result.stdout
     assert "WARNING: ThreadSanitizer" not in result.stdout

@@ -64,7 +64,7 @@ def test_a_stream_of_the_other_front_goes_on(service):
     with contextlib.ExitStack() as stack:
         lines = []
         for prompt in PROMPTS[:12]:
-            body = asked(prompt, stream=True, max_tokens=900)
+            body = asked(prompt, stream=True, max_tokens=400)
             client = stack.enter_context(httpx.Client(timeout=60))
             stream = client.stream("POST", f"{service.url}/v1/completions", json=body)
             lines.append(stack.enter_context(stream).iter_lines())
