@@ -93,14 +93,13 @@ class ImageEncoder:
         """The vectors of each of some images, in one pass."""
         device = self._model.device
         arrays = {
-            name: _tensor([image.arrays[name] for image in images]) for name in images[0].arrays
+            name: _tensor([image.arrays[name] for image in images]).to(device)
+            for name in images[0].arrays
         }
         num_filling = self._fill_up(arrays) if self._is_packed and self._is_captured else 0
         # in float32, convolutions are exact, as products are
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            found = self._model.get_image_features(
-                **{name: tensor.to(device) for name, tensor in arrays.items()}, return_dict=True
-            )
+            found = self._model.get_image_features(**arrays, return_dict=True)
         deep = found.deepstack_features if self.num_deep else ()
         vectors = torch.cat([self._rows(one) for one in (found.pooler_output, *deep)], dim=1)
         lens = [len(image.places) for image in images]
@@ -122,9 +121,10 @@ class ImageEncoder:
         num_added = -num_patches % step
         if not num_added or num_patches + num_added > MAX_TOKENS:
             return 0
-        grid = torch.tensor([[1, side, num_added // side]])
+        grids = arrays["image_grid_thw"]
+        grid = grids.new_tensor([[1, side, num_added // side]])
         arrays["pixel_values"] = pad(arrays["pixel_values"], (0, 0, 0, num_added))
-        arrays["image_grid_thw"] = torch.cat([arrays["image_grid_thw"], grid])
+        arrays["image_grid_thw"] = torch.cat([grids, grid])
         return num_added // side**2
 
     def _rows(self, found: Tensor | Iterable[Tensor]) -> Tensor:
