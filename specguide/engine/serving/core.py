@@ -120,14 +120,16 @@ class Fronts:
     def _read(self) -> None:
         while True:
             try:
-                front, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                # not copied: images have megabytes
+                name, *frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
+            front = name.bytes
             try:
-                message = wire.FROM_FRONT.decode(frames[-1])
+                message = wire.FROM_FRONT.decode(frames[-1].buffer)
             except wire.MALFORMED as error:
                 _LOGGER.warning("dropped an unreadable message of front %r: %s", front, error)
-                self._refuse_unread(front, wire.number_of(frames[0]), error)
+                self._refuse_unread(front, wire.number_of(frames[0].bytes), error)
             else:
                 self._names.add(front)
                 self._carry_out(front, message)

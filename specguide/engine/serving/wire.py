@@ -34,11 +34,11 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class ArrayData(msgspec.Struct, frozen=True, array_like=True):
-    """A numpy array. data: its bytes in C order"""
+    """A numpy array. data: its bytes in C order; where they are read, within the message itself"""
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: memoryview
 
 
 class ImageData(msgspec.Struct, frozen=True, array_like=True):

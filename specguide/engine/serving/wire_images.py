@@ -44,7 +44,7 @@ def prompt_of(token_ids: tuple[int, ...], images: Sequence[ImageData]) -> Sequen
 
 
 def _data(array: np.ndarray) -> ArrayData:
-    return ArrayData(array.dtype.str, array.shape, array.tobytes())
+    return ArrayData(array.dtype.str, array.shape, np.ascontiguousarray(array).data)
 
 
 def _array(data: ArrayData) -> np.ndarray:

@@ -93,7 +93,7 @@ class ImageEncoder:
         """The vectors of each of some images, in one pass."""
         device = self._model.device
         arrays = {
-            name: _tensor([image.arrays[name] for image in images]).to(device)
+            name: _tensor([image.arrays[name] for image in images], device)
             for name in images[0].arrays
         }
         num_filling = self._fill_up(arrays) if self._is_packed and self._is_captured else 0
@@ -132,10 +132,14 @@ class ImageEncoder:
         return torch.cat([part.reshape(-1, self.hidden_size) for part in parts])
 
 
-def _tensor(arrays: Sequence[np.ndarray]) -> Tensor:
+def _tensor(arrays: Sequence[np.ndarray], device: torch.device) -> Tensor:
     """Arrays of PreparedImages, one behind the other."""
-    tensor = torch.from_numpy(np.concatenate(arrays))
-    return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
+    dtype = torch.from_numpy(np.empty(0, arrays[0].dtype)).dtype
+    shape = sum(map(len, arrays)), *arrays[0].shape[1:]
+    tensor = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+    np.concatenate(arrays, out=tensor.numpy())
+    tensor = tensor.to(device, non_blocking=True)
+    return tensor.view(torch.bfloat16) if dtype == torch.uint16 else tensor
 
 
 def _check_loaded(folder: Path, info: dict[str, Any], own: set[str]) -> None:
