@@ -54,7 +54,8 @@ _LOGGER = logging.getLogger(__name__)
 
 class Ingress:
     """Passes requests on to replicas. The replica checks the client's rights and what it asks for;
-    the ingress only limits the body's size and reads as much as the choice of a replica needs.
+    the ingress only limits the body's size, for any model, and reads as much as the choice of a
+    replica needs.
 
     A request that a replica has taken is never sent to another one, since it may have caused the
     first one's end. Its client is told, by a 503 with Retry-After or by an error in its stream.
@@ -66,7 +67,8 @@ class Ingress:
         self._room = BodyRoom(config.max_bodies_bytes)
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_over = False
-        max_bytes = config.body_limit(reads_images=False)
+        # a replica knows what its model reads, and refuses what is too large for text
+        max_bytes = config.body_limit(reads_images=True)
         bounded = BodyLimit(self._pass_on, self._room, max_bytes, timeout_s=config.body_timeout_s)
         self._app: ASGIApp = ErrorAnswers(bounded, error_body)
         figures: ASGIApp = self._metrics

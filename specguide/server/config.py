@@ -147,7 +147,7 @@ class ServerConfig:
     reasoning_format: how the model writes its reasoning: a name under grammars/reasoning, "none"
                       for a model that does not reason; left out: the chat template determines it
     max_body_bytes: largest request body, bytes; left out: 4 MiB, or 64 MiB where the model reads
-                    images (4 MiB in front of replicas on Ray)
+                    images
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
                           are text. A request may override it; in the prompt of a completion they

@@ -131,6 +131,34 @@ def test_where_no_replica_is_there_all_paths_say_so(path, has_timed_out):
     assert answer.status_code == 503 and answer.json()["error"]["code"] == "no_replica"
 
 
+class WholeAnswer:
+    async def __aiter__(self):
+        yield AnswerHead(200, [(b"content-type", b"application/json")])
+        yield AnswerBody(b"{}")
+
+
+@pytest.mark.parametrize(("num_bytes", "status"), [(5 << 20, 200), (65 << 20, 413)])
+async def test_bodies_with_images_reach_replicas(num_bytes, status):
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.ingress import Ingress
+
+    asked = []
+    method = SimpleNamespace(remote=lambda request: asked.append(request) or WholeAnswer())
+    replicas = SimpleNamespace(answer=SimpleNamespace(options=lambda stream: method))
+    ingress = Ingress(replicas, ServerConfig("m"))
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b" " * num_bytes}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    await (await ingress(Request(scope)))(scope, receive, send)
+    assert sent[0]["status"] == status and len(asked) == (status == 200)
+
+
 class EndlessAnswer:
     """Of a replica that has begun to answer."""
 

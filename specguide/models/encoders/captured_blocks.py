@@ -49,11 +49,12 @@ class CapturedBlocks:
     def __init__(
         self,
         blocks: Iterable[Module],
+        device: torch.device,
         rounded: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
         self._rounded = rounded or dict
         self._shapes: OrderedDict[Hashable, _Shape] = OrderedDict()
-        self._stream = torch.cuda.Stream()
+        self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
         for index, block in enumerate(blocks):
             block.forward = partial(self._run, index, block.forward)

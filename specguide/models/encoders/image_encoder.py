@@ -43,7 +43,8 @@ class ImageEncoder:
         self._is_captured = model.device.type == "cuda" and model.dtype != torch.float32
         if self._is_captured:
             blocks = max((m for m in model.modules() if isinstance(m, ModuleList)), key=len)
-            CapturedBlocks(blocks, packed_modules.rounded_bounds if self._is_packed else None)
+            rounded = packed_modules.rounded_bounds if self._is_packed else None
+            CapturedBlocks(blocks, model.device, rounded)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, dtype: torch.dtype) -> ImageEncoder:
