@@ -4,6 +4,7 @@ real-world data."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import random
 from pathlib import Path
@@ -39,6 +40,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_interpreted = KERNELS_ARE_INTERPRETED and "small" in item.keywords
         if "gpu" in item.keywords and not is_interpreted:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep Python's garbage collector from going through all tests again and again."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)
