@@ -26,7 +26,7 @@ from specguide.engine.executors import memory
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.scheduler import saved_states
 
-REQUESTS = cases(5, 14, temperature=0.0)
+REQUESTS = cases(5, 10, temperature=0.0)
 TREE = DynamicTree(3, 3, 8)
 SPECS: dict[str, SpecConfig] = {
     "chain": SpecConfig("eagle3", num_draft_tokens=3),

@@ -170,7 +170,7 @@ def test_prompts_of_which_several_tokens_stay_open(num_open: int) -> None:
 
 @pytest.mark.parametrize("tree", [None, small(TREE)])
 def test_passes_give_the_same_as_the_whole(tree: DraftTree | None) -> None:
-    for seed in seeds(2):
+    for seed in seeds(3):
         sizes = DeltaSizes(places=7)
         sequences = DeltaSequences([90, 50, 64], sizes, torch.float32, seed)
         whole = sequences.whole()

@@ -134,7 +134,10 @@ def test_where_no_replica_is_there_all_paths_say_so(path, has_timed_out):
 class WholeAnswer:
     async def __aiter__(self):
         yield AnswerHead(200, [(b"content-type", b"application/json")])
-        yield AnswerBody(b"{}")
+        yield AnswerBody(b"{}", is_whole=True)
+
+    def cancel(self):
+        pass
 
 
 @pytest.mark.parametrize(("num_bytes", "status"), [(5 << 20, 200), (65 << 20, 413)])

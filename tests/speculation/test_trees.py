@@ -61,7 +61,7 @@ def test_unguided_trees_change_no_token(folders, models):
 
 
 def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
-    prompts, all_params = cases(1, 20)
+    prompts, all_params = cases(1, 14)
     patient = GuideConfig(deadline_us=5_000_000)  # a draft without a row would be another one
     specs = (
         SpecConfig(model=models["eagle3"], **shape)
@@ -78,7 +78,7 @@ def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
 
 
 def test_a_wider_tree_accepts_more(folders, models):
-    prompts, all_params = cases(1, 20)
+    prompts, all_params = cases(1, 14)
     lengths, drafts = [], []
     for shape in (
         dict(num_draft_tokens=4),
@@ -132,7 +132,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
         return verify(logits, nodes, *others)
 
     trees.verify = checked
-    prompts, all_params = cases(5, 30)
+    prompts, all_params = cases(5, 20)
     engine = llm._engine
     for prompt, params in zip(prompts, all_params, strict=True):
         engine.add(engine.prompt_ids(prompt), params)
@@ -186,7 +186,7 @@ def test_outputs_end_exactly_where_the_context_does(folders, models):
 def test_few_pages(folders, models):
     """Preemption and prefix reuse beside trees, whose keys are moved: what is shared is what a
     chain leaves."""
-    prompts, all_params = cases(6, 24)
+    prompts, all_params = cases(6, 16)
     prompts = ["a common beginning " * 3 + prompt for prompt in prompts]
     plain = generate(LLM(folders[0], spec=None, max_batch_size=8), prompts, all_params)
     llm = make(
