@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 from vision_folders import picture, save_vision, tokenizer
 
-from specguide.models.encoders import ImageEncoder
+from specguide.models.encoders import ImageEncoder, captured_blocks
 from specguide.models.encoders.packed_modules import rounded_bounds
 from specguide.tokenizer.images import ImageReader
 
@@ -49,5 +51,35 @@ def test_bounds_that_are_rounded_up(folder: Path) -> None:
     }
     rounded = rounded_bounds(arguments)
     assert len(rounded["cu_seqlens"]) == 5 and rounded["max_seqlen"] == 16
+    assert rounded_bounds({**arguments, "max_seqlen": None})["max_seqlen"] == 16
     with torch.inference_mode():
         torch.testing.assert_close(block(hidden, **rounded), block(hidden, **arguments))
+
+
+def test_blocks_are_captured_when_a_shape_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each graph reads the inputs of its own shape; shapes that were used longest ago give way."""
+    captured = []
+
+    def graph(self, forward, hidden):
+        captured.append(hidden.shape)
+        return SimpleNamespace(replay=lambda: hidden.copy_(forward()))
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(captured_blocks.CapturedBlocks, "_captured", graph)
+    monkeypatch.setattr(captured_blocks, "_MAX_SHAPES", 2)
+    blocks = [nn.Bilinear(4, 4, 4) for _ in range(2)]
+    plain = [block.forward for block in blocks]
+    captured_blocks.CapturedBlocks(blocks, torch.device("cpu"))
+
+    @torch.inference_mode()
+    def check(num_tokens: int) -> int:
+        hidden, other = torch.randn(2, num_tokens, 4)
+        own = hidden
+        for block, forward in zip(blocks, plain, strict=True):
+            hidden, own = block(hidden, other), forward(own, other)
+        torch.testing.assert_close(hidden, own)
+        return len(captured)
+
+    assert [check(num) for num in (3, 3, 3, 5, 5, 3)] == [0, 2, 2, 2, 4, 4]
+    assert [check(num) for num in (7, 5, 5)] == [4, 4, 6]

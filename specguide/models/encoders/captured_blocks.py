@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +15,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from specguide.kernels.capture import capturing
 
-_NUM_EAGER: Final = 1
-"""Passes of a shape before it is captured: many never come again, and these compile kernels."""
 _MAX_SHAPES: Final = 32
 _MAX_BYTES: Final = 32 << 20
 """Inputs of a shape that is captured; each keeps its own."""
@@ -28,12 +26,12 @@ MAX_TOKENS: Final = 8192
 class _Shape:
     """What blocks have for inputs of one shape.
 
-    num_passes: times that each block ran
-    inputs:     tensors that the graphs read; the first is the hidden state, which they also write
-    graphs:     by block
+    met:    blocks that have run; the first run compiles kernels, and many shapes never come again
+    inputs: tensors that the graphs read; the first is the hidden state, which they also write
+    graphs: by block
     """
 
-    num_passes: Counter[int] = field(default_factory=Counter)
+    met: set[int] = field(default_factory=set)
     inputs: list[Tensor] = field(default_factory=list)
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
 
@@ -67,10 +65,10 @@ class CapturedBlocks:
         if tensors[0].shape[:-1].numel() > MAX_TOKENS or num_bytes > _MAX_BYTES:
             return forward(*args, **kwargs)
         shape = self._shape((structure, tuple(map(_kind, leaves))))
-        shape.num_passes[index] += 1
+        if index not in shape.met:
+            shape.met.add(index)
+            return forward(*args, **kwargs)
         if index not in shape.graphs:
-            if shape.num_passes[index] <= _NUM_EAGER:
-                return forward(*args, **kwargs)
             shape.inputs = shape.inputs or [tensor.clone() for tensor in tensors]
             own = iter(shape.inputs)
             filled = [next(own) if isinstance(leaf, Tensor) else leaf for leaf in leaves]

@@ -37,13 +37,17 @@ def rounded_bounds(arguments: dict[str, Any]) -> dict[str, Any]:
     two: empty parts behind the others, and a bound above the longest change nothing.
 
     cu_seqlens: int32 [parts + 1], as in `_attention`
-    max_seqlen: int
+    max_seqlen: int; not all versions of transformers have it
     """
     bounds = arguments["cu_seqlens"]
     num_parts = len(bounds) - 1
     empty = bounds[-1:].expand(_power_of_two(num_parts) - num_parts)
-    longest = _power_of_two(arguments["max_seqlen"])
-    return {**arguments, "cu_seqlens": torch.cat([bounds, empty]), "max_seqlen": longest}
+    longest = arguments.get("max_seqlen") or int(bounds.diff().max())
+    return {
+        **arguments,
+        "cu_seqlens": torch.cat([bounds, empty]),
+        "max_seqlen": _power_of_two(longest),
+    }
 
 
 def _power_of_two(number: int) -> int:
@@ -90,7 +94,7 @@ def _within_parts(
     """Attention of heads [T, heads, head_dim]."""
     if query.is_cuda and query.dtype != torch.float32:
         bounds = bounds.int()
-        longest = longest or int(bounds.diff().max())
+        assert longest is not None  # by rounded_bounds
         output, *_rest = torch.ops.aten._flash_attention_forward(
             query, key, value, bounds, bounds, longest, longest, 0.0, False, False, scale=scale
         )
